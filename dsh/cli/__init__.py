@@ -1,0 +1,175 @@
+"""The command `dsh`: finds the subcommand, and turns errors into lines and exit codes.
+
+Nothing but argparse is imported until a subcommand runs, so that ``dsh --help`` is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["main"]
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_BLOCKED = 0, 1, 2, 3
+EXIT_UNAVAILABLE, EXIT_LIMIT, EXIT_SIGINT = 75, 124, 130
+
+COMMANDS = {
+    "run": "do one task and exit; the same as -p",
+    "plugins": "list the plugins, and why one is not loaded",
+    "hooks": "list the hooks, and who is called in which order",
+    "sessions": "list, show and locate stored sessions",
+    "config": "show where settings come from, and what they are",
+}
+"""The subcommands: each has a module of its name here with ``run(args)``."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (without the program's name) and return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+    except KeyboardInterrupt:
+        code = EXIT_SIGINT
+    except BrokenPipeError:
+        code = EXIT_FAILED
+        _abandon_stdout()
+    except SystemExit as error:  # argparse, after --help
+        code = error.code if isinstance(error.code, int) else EXIT_FAILED
+    except Exception as error:
+        code = _fail(error, words)
+    return code if _flush_stdout() or code else EXIT_FAILED
+
+
+def _dispatch(argv: list[str]) -> int:
+    from .parser import command_parser, find_word, main_parser, parse
+
+    parser = main_parser(COMMANDS)
+    at = find_word(parser, argv)
+    word = argv[at] if at is not None else ""
+    printing = any(flag in ("-p", "--print") for flag in argv)
+    if word in COMMANDS and not printing and at is not None:
+        args = parse(command_parser(word, COMMANDS[word]), [*argv[:at], *argv[at + 1 :]])
+        return _run(word, args)
+    asks_help = any(flag in ("-h", "--help") for flag in argv)
+    if asks_help and "--all" in argv:
+        from .extensions import show_all
+
+        return show_all(parser, argv)
+    if at is not None and not printing and _may_be_command(word):
+        from .extensions import dispatch
+
+        code = dispatch(word, argv, at)
+        if code is not None:
+            return code
+    args = parse(parser, argv)
+    if args.version:
+        from .. import __version__
+
+        print(f"dsh {__version__}")
+        return EXIT_OK
+    if not args.print:
+        from .parser import no_conversation
+
+        no_conversation(word, COMMANDS)
+    return _run("run", args)
+
+
+def _may_be_command(word: str) -> bool:
+    return word.isascii() and word.islower() and word.replace("-", "").replace("_", "").isalnum()
+
+
+def _run(command: str, args: argparse.Namespace) -> int:
+    from importlib import import_module
+
+    code: int = import_module(f".{command}", __name__).run(args)
+    return code
+
+
+def _fail(error: Exception, argv: Sequence[str]) -> int:
+    """Tell the person, and a program that reads JSON; return the exit code."""
+    code, failure = report(error, debug="--debug" in argv)
+    if _wants_json(argv):
+        from ..jsonvalue import dumps
+
+        result = {"type": "result", "session_id": None, "text": "", "reason": None, "exit_code": code, "error": failure}
+        print(dumps(result).decode())
+    return code
+
+
+def report(error: BaseException, *, debug: bool = False) -> tuple[int, dict[str, str]]:
+    """Tell the person of an error on stderr; return the exit code, and code and message for a program."""
+    from ..errors import DshError, error_code, error_message
+
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    text = error_message(error)
+    if isinstance(error, DshError):
+        complain(text)
+    else:
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        text = f"unexpected {type(error).__name__}: {text}{notes}"
+        complain(text if debug else f"{text}; --debug shows where")
+    return code_of(error), {"code": error_code(error) or "ERROR", "message": text}
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code of an error that ended the program."""
+    from ..errors import ConfigError, LlmError, SessionNotFound
+    from .outcome import is_unavailable
+
+    if isinstance(error, BaseExceptionGroup):
+        return max(code_of(inner) for inner in error.exceptions)
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_SIGINT
+    if isinstance(error, ConfigError | SessionNotFound):
+        return EXIT_USAGE
+    if isinstance(error, LlmError) and is_unavailable(error.code):
+        return EXIT_UNAVAILABLE
+    return EXIT_FAILED
+
+
+def complain(text: str) -> None:
+    """Print `text` to stderr, each line as ``dsh: ...``."""
+    with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+        print("\n".join(f"dsh: {line}" for line in text.splitlines() or [text]), file=sys.stderr, flush=True)
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    following = zip(argv, [*argv[1:], ""], strict=True)
+    return "--json" in argv or any(
+        flag in ("--output-format=json", "--output-format=stream-json")
+        or (flag == "--output-format" and value in ("json", "stream-json"))
+        for flag, value in following
+    )
+
+
+def _flush_stdout() -> bool:
+    """Write out what is buffered; whether that worked, or nobody was there to read it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+    except OSError as error:
+        complain(f"cannot write to stdout: {error.strerror or error}")
+        _abandon_stdout()
+        return False
+    return True
+
+
+def _abandon_stdout() -> None:
+    """Let what is still buffered go nowhere, so that the interpreter's exit does not complain."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,58 @@
+"""Subcommands that plugins bring."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ..errors import PluginError
+from .commands import Command, Commands
+from .parser import Parser, common_flags
+from .start import Start, loaded, settle
+
+__all__ = ["dispatch", "show_all"]
+
+
+def dispatch(word: str, argv: Sequence[str], at: int) -> int | None:
+    """Run the plugin's command `word`, which stands at index `at`; None if no plugin has one.
+
+    Raises:
+        ConfigError: a flag or a setting is wrong.
+    """
+    rest = [*argv[:at], *argv[at + 1 :]]
+    start = _start(rest)
+    command = _commands(start).get(word)
+    if command is None:
+        return None
+    # the command's own flags take the place of the common ones that have the same name
+    parser = Parser(f"dsh {word}", description=command.help, conflict_handler="resolve")
+    common_flags(parser)
+    if command.configure is not None:
+        command.configure(parser)
+    return command.run(parser.parse_args(rest), start.config)
+
+
+def show_all(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
+    """Print the help, with the plugins' commands."""
+    found = _commands(_start([word for word in argv if word not in ("-h", "--help", "--all")]))
+    lines = "\n".join(f"  {name:<10} {command.help}" for name, command in found.items())
+    print(f"{parser.format_help()}\ncommands of plugins:\n{lines or '  none'}")
+    return 0
+
+
+def _start(argv: Sequence[str]) -> Start:
+    parser = Parser("dsh", add_help=False)
+    common_flags(parser)
+    return settle(parser.parse_known_args(argv)[0])
+
+
+def _commands(start: Start) -> dict[str, Command]:
+    manager = loaded(start)
+    commands = Commands()
+    manager.relay.dsh_add_commands(commands=commands)
+    found: dict[str, tuple[str, Command]] = {}
+    for plugin, command in commands.attributed():
+        if command.name in found:
+            raise PluginError(f"the plugins {found[command.name][0]} and {plugin} both bring a command {command.name}")
+        found[command.name] = (plugin, command)
+    return {name: command for name, (_, command) in sorted(found.items())}

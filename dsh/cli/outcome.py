@@ -1,0 +1,61 @@
+"""How a run ended, as an exit code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from . import EXIT_BLOCKED, EXIT_FAILED, EXIT_LIMIT, EXIT_OK, EXIT_UNAVAILABLE
+
+if TYPE_CHECKING:
+    from ..session.events import EndReason
+
+__all__ = ["exit_code", "explanation", "is_unavailable"]
+
+_UNAVAILABLE = re.compile(r"UNAVAILABLE|TIMEOUT|RATE_LIMIT|SERVER|OVERLOADED|HTTP_(429|5\d\d)")
+
+
+def is_unavailable(code: str | None) -> bool:
+    """Whether an error of this code is the provider's, and may pass."""
+    return code is not None and _UNAVAILABLE.fullmatch(code) is not None
+
+
+def exit_code(reason: EndReason | None, *, unanswered: bool) -> int:
+    """The exit code of a run whose last turn ended for `reason`; None when none opened.
+
+    Args:
+        unanswered: a tool needed a person's approval, and nobody was there.
+    """
+    if reason is None:
+        return EXIT_FAILED
+    if reason.kind == "completed":
+        return EXIT_BLOCKED if unanswered else EXIT_OK
+    if reason.kind == "rejected":
+        return EXIT_BLOCKED
+    if reason.kind == "max-tokens":
+        return EXIT_LIMIT
+    if reason.kind == "error" and is_unavailable(reason.code):
+        return EXIT_UNAVAILABLE
+    return EXIT_FAILED
+
+
+def explanation(reason: EndReason | None, *, unanswered: bool) -> dict[str, str] | None:
+    """What to tell of a run that did not end well, as ``code`` and ``message``; None of one that did."""
+    if reason is None:
+        return {"code": "ABORTED", "message": "the run was stopped before it began"}
+    if reason.kind == "completed":
+        if not unanswered:
+            return None
+        return {
+            "code": "APPROVAL_UNANSWERED",
+            "message": "a tool needed a person's approval, and nobody was there to give it",
+        }
+    if reason.kind == "error":
+        return {"code": reason.code or "ERROR", "message": reason.message or "the turn failed"}
+    texts = {
+        "max-tokens": "the answer is cut off: the model reached the limit of its output",
+        "rejected": f"the prompt was blocked: {reason.reason or 'no reason was given'}",
+        "aborted": f"stopped: {reason.reason or 'cancelled'}",
+    }
+    text = texts.get(reason.kind, f"the turn ended: {reason.kind}")
+    return {"code": reason.kind.upper().replace("-", "_"), "message": text}

@@ -1,0 +1,239 @@
+"""What the command line may say.  argparse only; nothing else of dsh is imported to read it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from ..errors import ConfigError
+
+__all__ = ["OUTPUT_FORMATS", "Parser", "command_parser", "find_word", "main_parser", "no_conversation", "parse"]
+
+OUTPUT_FORMATS = ("text", "json", "stream-json")
+LATER = {
+    "--max-turns": "N: limits on a run",
+    "--max-tokens": "N: limits on a run",
+    "--max-budget-usd": "USD: limits on a run",
+    "--timeout": "SECONDS: limits on a run",
+    "--add-dir": "DIR: folders beside the working directory",
+    "--allowed-tools": "NAMES: permissions",
+    "--fork": "forking a session",
+    "--trust": "trust in a project's plugins",
+}
+"""Flags that are reserved, with their argument and the capability that they belong to."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises its complaints, with a did-you-mean for flags."""
+
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, allow_abbrev=False, formatter_class=_Formatter, **more)
+
+    def error(self, message: str) -> NoReturn:
+        unknown = message.removeprefix("unrecognized arguments: ").split()
+        if message.startswith("unrecognized") and unknown and unknown[0].startswith("-"):
+            message = f"unknown flag {unknown[0]}{_hint(unknown[0], self._option_string_actions)}"
+        raise ConfigError(f"{message} ({self.prog} --help lists the flags)", code="USAGE")
+
+
+class _Formatter(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=100)
+
+
+class _Later(argparse.Action):
+    """A reserved flag: never ignored, since whoever writes it relies on it."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> NoReturn:
+        capability = LATER[self.option_strings[0]].rpartition(": ")[2]
+        raise ConfigError(f"{option} is not available yet: it comes with {capability}", code="USAGE")
+
+
+def main_parser(commands: Mapping[str, str]) -> Parser:
+    """The parser of ``dsh``, without a subcommand."""
+    lines = "\n".join(f"  {name:<10} {text}" for name, text in commands.items())
+    parser = Parser(
+        "dsh",
+        usage='dsh -p "task" [flags]\n       dsh COMMAND [flags]',
+        description="Run a language model in a loop with tools.",
+        epilog=f"commands:\n{lines}\n\n`dsh COMMAND --help` lists a command's flags; --help --all, plugins' commands.",
+    )
+    parser.formatter_class = _Raw
+    _run_flags(parser)
+    parser.add_argument("-p", "--print", action="store_true", help="do the task, print the answer, exit")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("--all", action="store_true", help="with --help: list plugins' commands, too")
+    return parser
+
+
+class _Raw(_Formatter, argparse.RawDescriptionHelpFormatter):
+    pass
+
+
+def command_parser(name: str, text: str) -> Parser:
+    """The parser of a subcommand of dsh's own."""
+    parser = Parser(f"dsh {name}", description=f"{text[0].upper()}{text[1:]}.")
+    if name == "run":
+        _run_flags(parser)
+        parser.add_argument("-p", "--print", action="store_true", help=argparse.SUPPRESS)
+        return parser
+    common_flags(parser)
+    if name in ("plugins", "sessions"):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    if name == "plugins":
+        return parser
+    actions = {
+        "hooks": (("list", "order"), "[NAME]", "the hook of `order`"),
+        "sessions": (("list", "show", "path"), "[ID]", "the session of `show` and `path`"),
+        "config": (("dump", "path"), None, ""),
+    }
+    choices, target, target_help = actions[name]
+    parser.add_argument("action", nargs="?", choices=choices, default=choices[0], metavar="|".join(choices))
+    if target:
+        parser.add_argument("target", nargs="?", metavar=target.strip("[]"), help=target_help)
+    if name == "sessions":
+        parser.add_argument("--all", action="store_true", help="those of other directories and of subagents, too")
+        parser.add_argument("-n", "--limit", type=_count, default=None, metavar="N", help="at most so many")
+    return parser
+
+
+def common_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of every command: where settings and plugins come from."""
+    group = parser.add_argument_group("settings and plugins")
+    group.add_argument("-C", "--cd", metavar="DIR", help="work in DIR")
+    group.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting, as in hooks.deadline=30; may be repeated",
+    )
+    group.add_argument("--profile", metavar="NAME", help="lay the settings of [profiles.NAME] over the others")
+    group.add_argument(
+        "-e",
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="PATH|MODULE",
+        help="load one more plugin; may be repeated",
+    )
+    group.add_argument(
+        "--no-plugin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run without a plugin, even a required one; may be repeated",
+    )
+    group.add_argument("--safe-mode", action="store_true", help="run without third parties' plugins")
+    group = parser.add_argument_group("messages on stderr")
+    group.add_argument("-q", "--quiet", action="store_true", help="only errors")
+    group.add_argument("-v", "--verbose", action="count", default=0, help="more of what tools answer")
+    group.add_argument("--debug", action="store_true", help="tracebacks, and a line about every model request")
+
+
+def _run_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="*", metavar="TASK", help="what to do; - or a pipe: read from stdin")
+    group = parser.add_argument_group("session")
+    group.add_argument(
+        "-c", "--continue", dest="continue_", action="store_true", help="go on with the last session of this directory"
+    )
+    group.add_argument("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with session ID")
+    group.add_argument("--session-id", metavar="ID", help="the id of the new session")
+    group.add_argument("--no-session", action="store_true", help="store nothing")
+    group = parser.add_argument_group("model and tools")
+    group.add_argument(
+        "-m", "--model", metavar="PROVIDER[/MODEL]", help="the model; without MODEL the provider's default"
+    )
+    group.add_argument("--system-prompt", metavar="TEXT", help="take the place of the persona in the system prompt")
+    group.add_argument("--append-system-prompt", metavar="TEXT", help="stand at the end of the system prompt")
+    group.add_argument("--tools", type=_names, metavar="A,B", help="only these tools")
+    group.add_argument("--disallowed-tools", type=_names, default=(), metavar="A,B", help="not these tools")
+    group.add_argument(
+        "--permission-mode",
+        type=_permission_mode,
+        metavar="MODE",
+        help="bypass: tools run unasked, and nothing is said about it",
+    )
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        default="text",
+        help="what stdout carries: the answer, one document, or a record a line",
+    )
+    group.add_argument(
+        "--json", dest="output_format", action="store_const", const="json", help="the same as --output-format json"
+    )
+    group.add_argument("--include-partial", action="store_true", help="with stream-json: the model's chunks, too")
+    common_flags(parser)
+    for flag, text in LATER.items():
+        parser.add_argument(flag, nargs=1 if ": " in text else 0, action=_Later, help=argparse.SUPPRESS)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text!r}")
+    return int(text)
+
+
+def _permission_mode(text: str) -> str:
+    if text != "bypass":
+        raise argparse.ArgumentTypeError(f"{text} is not available yet: it comes with permissions; there is `bypass`")
+    return text
+
+
+def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
+    """Read `argv`; what stands behind ``--`` is text, however it looks.
+
+    Raises:
+        ConfigError: with code ``USAGE``.
+    """
+    words = list(argv)
+    literal: list[str] = []
+    if "--" in words:
+        at = words.index("--")
+        words, literal = words[:at], words[at + 1 :]
+    args = parser.parse_intermixed_args(words)
+    if literal:
+        if not hasattr(args, "prompt"):
+            parser.error(f"nothing may stand behind --: {' '.join(literal)}")
+        args.prompt = [*args.prompt, *literal]
+    return args
+
+
+def find_word(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int | None:
+    """The index of the first word of `argv` that is neither a flag nor a flag's value."""
+    skip = False
+    for at, word in enumerate(argv):
+        if skip:
+            skip = False
+        elif word == "--":
+            return None
+        elif not word.startswith("-") or word == "-":
+            return at
+        else:
+            action = parser._option_string_actions.get(word)
+            skip = action is not None and action.nargs in (None, 1)
+    return None
+
+
+def no_conversation(word: str, commands: Iterable[str]) -> NoReturn:
+    """Refuse what would open a conversation."""
+    hint = _hint(word, commands) if word and " " not in word else ""
+    if hint:
+        raise ConfigError(f"there is no command {word}{hint} To do a task: dsh -p {word}", code="USAGE")
+    raise ConfigError(
+        'conversations are not available yet; use dsh -p "task" (dsh --help lists the flags)', code="USAGE"
+    )
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), 1, 0.7)
+    return f", did you mean {close[0]}?" if close else ""

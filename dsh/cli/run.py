@@ -1,0 +1,282 @@
+"""``dsh -p`` and ``dsh run``: one task, its answer, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import define, evolve, field
+
+from ..agents import AgentOptions, RunResult
+from ..errors import ConfigError, SessionNotFound
+from ..hooks.markers import hookimpl
+from ..messages import CallConfig
+from ..session.events import Event, StepStart, ToolResult
+from ..structure import did_you_mean
+from ..tools.pipeline import UNANSWERED
+from . import EXIT_FAILED, complain, report
+from .models import choose_model
+from .outcome import exit_code, explanation
+from .output import Output
+from .progress import Progress
+from .prompt import read_prompt
+from .signals import Caught, catching
+from .start import Start, opened, settle
+
+if TYPE_CHECKING:
+    from ..agents import Agent, AgentHandle
+    from ..harness import Harness
+    from ..session.log import Session
+
+__all__ = ["run"]
+
+STORES = ("jsonl", "sqlite")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the task of `args`."""
+    _check(args)
+    start = settle(args)
+    if args.no_session:
+        plugins = start.config.plugins
+        start = evolve(
+            start, config=evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *STORES)))
+        )
+    prompt = read_prompt(args.prompt, start.warn)
+    one = _Run(args, start, prompt, Output(args.output_format), Progress(0 if args.quiet else 1 + args.verbose))
+    try:
+        return trio.run(one.main)
+    except Exception as error:
+        if one.finished or args.output_format == "text":
+            raise
+        code, failure = report(error, debug=args.debug)
+        one.finish("", {"reason": None, "exit_code": code, "error": failure})
+        return code
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse flags that contradict each other."""
+    chosen = [
+        flag
+        for flag, given in (
+            ("--continue", args.continue_),
+            ("--resume", args.resume is not None),
+            ("--session-id", args.session_id is not None),
+            ("--no-session", args.no_session),
+        )
+        if given
+    ]
+    # an id of its own for a session that is not stored is fine
+    if len(chosen) > 1 and chosen != ["--session-id", "--no-session"]:
+        raise ConfigError(f"{' and '.join(chosen)} exclude each other", code="USAGE")
+    if args.resume == "":
+        raise ConfigError(
+            "--resume needs an ID: choosing one from a list is not available yet (`dsh sessions list`)", code="USAGE"
+        )
+    if args.session_id is not None and not _ID.fullmatch(args.session_id):
+        raise ConfigError(
+            "--session-id: letters, digits, - _ and . make an id, at most 128, first a letter or digit", code="USAGE"
+        )
+    if args.include_partial and args.output_format != "stream-json":
+        raise ConfigError("--include-partial needs --output-format stream-json", code="USAGE")
+
+
+@define(eq=False)
+class _Run:
+    """One run, and the plugin that listens to it."""
+
+    args: argparse.Namespace
+    start: Start
+    prompt: str
+    output: Output
+    progress: Progress
+    finished: bool = False
+    agent: Agent | None = None
+    harness: Harness | None = None
+    session_id: str | None = None
+    model: str = ""
+    steps: int = 0
+    unanswered: bool = False
+    _agents: dict[str, Agent] = field(factory=dict)
+    _scope: trio.CancelScope = field(factory=trio.CancelScope)
+
+    async def main(self) -> int:
+        """Open everything, do the task, close everything, and return the exit code."""
+        code = EXIT_FAILED
+        self.output.on_closed = lambda: self.stop("nobody reads stdout any more")
+        plugins: dict[str, object] = {"cli.run": self}
+        if self.args.debug:
+            from .debug import RequestDigests
+
+            plugins["cli.debug"] = RequestDigests()
+        with catching(self.stop) as caught:
+            with self._scope:
+                async with opened(self.start, plugins) as harness:
+                    self.harness = harness
+                    code = await self._drive(harness, caught)
+            if caught.code is not None and not self.finished:
+                self.finish("", {"reason": None, "exit_code": caught.code})
+        return code if caught.code is None else caught.code
+
+    def stop(self, reason: str) -> None:
+        """End the run in order."""
+        if self.agent is not None:
+            self.agent.cancel(reason)
+        elif not self.finished:
+            self._scope.cancel()
+
+    async def _drive(self, harness: Harness, caught: Caught) -> int:
+        handle = await self._agent(harness)
+        self._say_first(harness)
+        try:
+            agent = self.agent = handle.agent
+            self._check_tools(agent)
+            result = await agent.run(self.prompt)
+            code = exit_code(result.reason, unanswered=self.unanswered) if caught.code is None else caught.code
+            self._tell(agent, result, code)
+        finally:
+            self.agent = None
+            with trio.CancelScope(shield=True):
+                await handle.dispose()
+        return code
+
+    def _say_first(self, harness: Harness) -> None:
+        names = {info.name for info in harness.plugins.loaded()}
+        if "permissions" not in names and self.args.permission_mode != "bypass":
+            self.start.warn("there is no permissions plugin: tools run without asking")
+        if self.args.no_session:
+            others = {impl.plugin_name for impl in harness.plugins.implementations("session_open")}
+            for name in sorted(others):
+                self.start.warn(f"--no-session: the plugin {name} may store the session all the same")
+
+    async def _agent(self, harness: Harness) -> AgentHandle:
+        config = self.start.config
+        resumed = await self._resumed(harness)
+        model = ""
+        if resumed is None or self.args.model:
+            model = choose_model(harness.llm.adapters, config.model, self.start.warn)
+        options = AgentOptions(
+            model=model,
+            system_prompt=config.system_prompt,
+            append_system_prompt=config.append_system_prompt,
+            tools=self.args.tools,
+            without_tools=self.args.disallowed_tools,
+        )
+        if resumed is None:
+            return harness.create_agent(session_id=self.args.session_id, options=options, cwd=str(self.start.cwd))
+        handle = await harness.resume_agent(resumed, options=options)
+        if not model:
+            last = handle.agent.session.request_header()
+            wanted = last.config.model if last is not None else config.model
+            self.model = choose_model(harness.llm.adapters, wanted, self.start.warn)
+        cwd = handle.agent.session.header.cwd
+        if cwd is not None and cwd != str(self.start.cwd):
+            self.start.warn(f"the session goes on in its own directory, {cwd}")
+        return handle
+
+    async def _resumed(self, harness: Harness) -> str | None:
+        if not self.args.continue_:
+            found: str | None = self.args.resume
+            return found
+        from ..session.store import SessionQuery, SessionsFound
+
+        sessions = SessionsFound()
+        query = SessionQuery(cwd=str(self.start.cwd), limit=1, children=False)
+        await harness.hook.session_list(query=query, found=sessions)
+        for info in sessions:
+            return info.id
+        raise SessionNotFound(f"--continue: there is no session of {self.start.cwd} yet")
+
+    def _check_tools(self, agent: Agent) -> None:
+        named = [*(self.args.tools or ()), *self.args.disallowed_tools]
+        if not named:
+            return
+        from ..tools.tool import Tools
+
+        tools = Tools()
+        agent.hook.tools_register(agent=agent, tools=tools)
+        known = tools.by_name()
+        for name in named:
+            if name not in known:
+                raise ConfigError(f"there is no tool {name}{did_you_mean(name, known)}", code="USAGE")
+
+    def _tell(self, agent: Agent, result: RunResult, code: int) -> None:
+        failure = explanation(result.reason, unanswered=self.unanswered)
+        if failure is not None:
+            complain(failure["message"])
+        header = agent.session.request_header()
+        usage = result.usage
+        reason = None if result.reason is None else result.reason.kind
+        more: dict[str, Any] = {
+            "reason": reason,
+            "exit_code": code,
+            "model": header.config.model if header is not None else None,
+            "steps": self.steps,
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cache_read_tokens": usage.cache_read_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+                "reasoning_tokens": usage.reasoning_tokens,
+            },
+        }
+        if failure is not None:
+            more["error"] = failure
+        self.finish(result.text, more)
+        stored = "" if self.args.no_session else f"session {agent.session.id}: "
+        read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+        self.progress.say(f"{stored}{self.steps} step{'' if self.steps == 1 else 's'}, {read} tokens in, {usage.output_tokens} out")
+
+    def finish(self, text: str, more: Mapping[str, Any]) -> None:
+        """Write the answer, or the last record."""
+        self.finished = True
+        self.output.finish(text, {"type": "result", "session_id": self.session_id, "text": text, **more})
+
+    # -- what is heard
+
+    @hookimpl(trylast=True)
+    def agent_request(self, agent: Agent, config: CallConfig) -> CallConfig | None:
+        """A resumed session goes on with the model that it had, unless the person named another."""
+        if config.model or agent is not self.agent or not self.model:
+            return None
+        return evolve(config, model=self.model)
+
+    @hookimpl
+    def session_created(self, session: Session) -> None:
+        if self.session_id is None:
+            self.session_id = session.id
+        header = session.header
+        record = {"type": "session", "session_id": session.id, "cwd": header.cwd, "created_at": header.created_at}
+        if header.parent_session is not None:
+            record["parent_session"] = header.parent_session
+        if self.output.streams and not self.finished:
+            self.output.record({**record, "resumed_events": len(session.events)})
+
+    @hookimpl
+    def agent_created(self, agent: Agent) -> None:
+        self._agents[agent.session.id] = agent
+
+    @hookimpl
+    def session_event(self, session: Session, event: Event) -> None:
+        data = event.data
+        if isinstance(data, StepStart) and session.id == self.session_id:
+            self.steps += 1
+        elif isinstance(data, ToolResult) and data.error is not None and data.error.code == UNANSWERED:
+            self.unanswered = True
+        agent = self._agents.get(session.id)
+        self.progress.event(session.id, event, agent, agent.depth if agent is not None else 0)
+        if not self.output.streams or self.finished or self.harness is None:
+            return
+        if self.args.include_partial or event.type != "assistant/chunk":
+            start = b'{"type":"event","session_id":' + _quoted(session.id) + b',"event":'
+            self.output.line(start + self.harness.codec.encode(event) + b"}")
+
+
+def _quoted(text: str) -> bytes:
+    from ..jsonvalue import dumps
+
+    return dumps(text)

@@ -1,0 +1,63 @@
+"""A session for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..messages import text_of
+from ..session.events import (
+    AssistantMessage,
+    ContextMessage,
+    Event,
+    PromptBlocked,
+    SteeringMessage,
+    ToolCall,
+    ToolResult,
+    TurnEnd,
+    TurnStart,
+    UserMessage,
+)
+from .progress import one_line
+
+__all__ = ["transcript"]
+
+RESULT_LINES = 12
+
+
+def transcript(events: Iterable[Event]) -> Iterator[str]:
+    """The lines of what was said and done; requests' settings and chunks are left out."""
+    for event in events:
+        data = event.data
+        match data:
+            case TurnStart():
+                yield f"--- turn {data.turn}"
+            case UserMessage() | SteeringMessage():
+                yield from _said("user" if isinstance(data, UserMessage) else "user, meanwhile", text_of(data.content))
+            case ContextMessage():
+                source = getattr(data.source, "plugin", data.source.kind)
+                yield from _said(f"context from {source}", text_of(data.content))
+            case PromptBlocked():
+                yield from _said(f"blocked ({one_line(data.reason)})", text_of(data.content))
+            case AssistantMessage():
+                text = text_of(data.content)
+                if text.strip():
+                    yield from _said("assistant, interrupted" if data.interrupted else "assistant", text)
+            case ToolCall():
+                yield f"[{data.name}] {one_line(data.arguments)}"
+            case ToolResult():
+                lines = text_of(data.content).splitlines()
+                yield from (f"  | {_clean(line)}" for line in lines[:RESULT_LINES])
+                if len(lines) > RESULT_LINES:
+                    yield f"  | … {len(lines) - RESULT_LINES} more lines"
+            case TurnEnd() if data.reason.kind != "completed":
+                why = data.reason.message or data.reason.reason
+                yield f"--- turn {data.turn} ended: {data.reason.kind}{f': {_clean(why)}' if why else ''}"
+
+
+def _said(who: str, text: str) -> Iterator[str]:
+    yield f"{who}:"
+    yield from (f"  {_clean(line)}" for line in text.splitlines())
+
+
+def _clean(line: str) -> str:
+    return "".join(sign if sign.isprintable() or sign == "\t" else "\N{REPLACEMENT CHARACTER}" for sign in line)

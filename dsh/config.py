@@ -1,0 +1,424 @@
+"""Settings: layers of TOML, the environment and flags, merged into one frozen `Config`.
+
+Later layers win, key by key; lists are replaced, except that `plugins.required` only grows:
+
+1. defaults
+2. ``$DSH_HOME/config.toml``, the user's
+3. ``.dsh/config.toml`` of the project
+4. ``.dsh/config.local.toml`` of the project
+5. the environment: ``DSH_MODEL``
+6. the ``[profiles.NAME]`` tables of those files, in the same order, when a profile is chosen
+7. ``--config key=value``
+
+The project is the nearest directory upwards that has a ``.dsh`` folder or a ``.git``.  Its files
+come with whatever was cloned, so keys that would run code or send credentials elsewhere are
+refused there (`UNTRUSTED`).  A table that is not the core's own belongs to the plugin that
+claims it with `Config.section`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import Attribute, field, fields_dict, frozen, has
+
+from .errors import ConfigError
+from .structure import KeyPath, Problem, StructureError, did_you_mean, show_path, structure
+
+__all__ = ["Config", "ConfigFiles", "HooksConfig", "PluginsConfig", "config_files", "dsh_home", "dump", "load_config"]
+
+T = TypeVar("T")
+GUARDS = ("permissions", "sandbox")
+"""Plugins that a setting cannot disable; ``--no-plugin`` drops one for a run."""
+
+UNTRUSTED = (
+    ("plugins", "load"),
+    ("plugins", "disabled"),
+    ("providers",),
+    ("shell", "shell"),
+    ("local", "model"),
+    ("local", "template"),
+    ("**", "api_key"),
+    ("**", "base_url"),
+    ("**", "command"),
+    ("**", "headers"),
+    ("**", "key_env"),
+    ("**", "server_url"),
+)
+"""What files of a project may not set; ``**`` is any table, however deep."""
+
+_SECRET = re.compile(r"key|secret|token|password|authorization|cookie|credential", re.IGNORECASE)
+_KEY_LIKE = re.compile(r"(?:bearer|basic)\s|(?:sk|pk|ghp|xox[a-z])[-_]\w{6}|^[\w./+=-]{24,}$", re.IGNORECASE)
+
+
+def _positive(instance: object, attribute: Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{attribute.name} must be more than 0, got {value}")
+
+
+@frozen
+class HooksConfig:
+    """The table ``[hooks]``.
+
+    Attributes:
+        deadline: seconds that an implementation of a gate may take.
+        trace: whether plugins' decisions are recorded.
+    """
+
+    deadline: float = field(default=60.0, validator=_positive)
+    trace: bool = True
+
+
+@frozen
+class PluginsConfig:
+    """The table ``[plugins]``.
+
+    Attributes:
+        disabled: names of plugins that are not loaded.
+        required: names of plugins without which nothing starts.
+        load: further plugins: paths of Python files or folders, and names of modules.
+    """
+
+    disabled: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    load: tuple[str, ...] = ()
+
+
+@frozen
+class _Core:
+    model: str = ""
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    tool_order: tuple[str, ...] | None = None
+    hooks: HooksConfig = HooksConfig()
+    plugins: PluginsConfig = PluginsConfig()
+
+
+_CORE = tuple(fields_dict(_Core))
+
+
+@frozen
+class Config(_Core):
+    """All settings of a run.
+
+    Attributes:
+        model: ``provider/name``, or a provider's name for its default model; empty: the first that is configured.
+        system_prompt: takes the place of the persona, when given.
+        append_system_prompt: stands behind all sections of the system prompt, when given.
+        tool_order: names of tools in the order in which the model sees them, when given.
+        tables: the tables of plugins, as they were written.
+        origins: which file, variable or flag said what.
+    """
+
+    tables: Mapping[str, Any] = field(factory=dict)
+    origins: Mapping[KeyPath, str] = field(factory=dict, repr=False, eq=False)
+    _claimed: set[str] = field(factory=set, init=False, repr=False, eq=False)
+
+    def section(self, name: str, cls: type[T]) -> T:
+        """The table ``[name]`` as a `cls`, an attrs class or ``dict[str, SomeClass]``; without the table its default.
+
+        Raises:
+            ConfigError: a key is unknown, a value has the wrong type; all of them at once, each with its file.
+        """
+        self._claimed.add(name)
+        if name not in self.tables:
+            return cls()
+        try:
+            return structure(self.tables[name], cls, (name,))
+        except StructureError as error:
+            raise _complain(error.problems, self.origins) from None
+
+    def unclaimed(self) -> list[str]:
+        """The tables that no plugin has asked for."""
+        return sorted(set(self.tables) - self._claimed)
+
+    def refuse_unclaimed(self, excused: Collection[str] = ()) -> None:
+        """Complain about tables that nobody asked for, except those of plugins that are known and not loaded.
+
+        Raises:
+            ConfigError: there are some.
+        """
+        known = {*_CORE, *self._claimed}
+        problems = [
+            Problem((name,), f"nothing has settings of that name{did_you_mean(name, known)}")
+            for name in self.unclaimed()
+            if name not in excused
+        ]
+        if problems:
+            raise _complain(problems, self.origins)
+
+
+@frozen
+class ConfigFiles:
+    """Where settings are read from, whether or not the files exist.
+
+    Attributes:
+        root: the project's directory; None where there is none.
+    """
+
+    user: Path
+    root: Path | None = None
+    project: Path | None = None
+    local: Path | None = None
+
+
+@frozen
+class _Layer:
+    label: str
+    data: dict[str, Any]
+    trusted: bool = True
+
+
+def dsh_home(environ: Mapping[str, str]) -> Path:
+    """``$DSH_HOME``, or ``~/.dsh``."""
+    named = environ.get("DSH_HOME")
+    return Path(named).expanduser().absolute() if named else _person(environ) / ".dsh"
+
+
+def _person(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def config_files(*, cwd: Path, home: Path, environ: Mapping[str, str]) -> ConfigFiles:
+    """Which files `load_config` reads."""
+    user = home / "config.toml"
+    own = {home.resolve(), (_person(environ) / ".dsh").resolve()}
+    start = cwd.absolute()
+    for root in (start, *start.parents):
+        folder = root / ".dsh"
+        usable = folder.resolve() not in own
+        # os.path, since pathlib raises for directories that may not be entered
+        if usable and (os.path.isdir(folder) or os.path.exists(root / ".git")):
+            return ConfigFiles(user, root, folder / "config.toml", folder / "config.local.toml")
+        if os.path.exists(root / ".git"):
+            return ConfigFiles(user, root)
+    return ConfigFiles(user)
+
+
+def load_config(
+    *, cwd: Path, home: Path, environ: Mapping[str, str], overrides: Sequence[str] = (), profile: str | None = None
+) -> Config:
+    """Read all layers.
+
+    Args:
+        cwd: where the search for a project starts.
+        home: the directory of the user's ``config.toml``.
+        environ: the environment.
+        overrides: ``key=value``, with dotted keys and TOML values; what is no TOML is text.
+        profile: the name of the profile to lay over the files.
+
+    Raises:
+        ConfigError: a file cannot be read, is no TOML, or says something that is refused.
+    """
+    paths = config_files(cwd=cwd, home=home, environ=environ)
+    read = [_read(path, cwd, path == paths.user) for path in (paths.user, paths.project, paths.local) if path]
+    files = [layer for layer in read if layer]
+    overlays = _profile(files, profile)
+    for layer in (*files, *overlays):
+        _refuse_untrusted(layer)
+    layers = [*files]
+    if environ.get("DSH_MODEL"):
+        layers.append(_Layer("environment variable DSH_MODEL", {"model": environ["DSH_MODEL"]}))
+    layers += overlays
+    layers += [_override(text) for text in overrides]
+    return _build(layers)
+
+
+def _read(path: Path, cwd: Path, trusted: bool) -> _Layer | None:
+    label = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{label}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{label}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{label}{_place(str(error))}") from None
+    return _Layer(label, data, trusted)
+
+
+def _place(message: str) -> str:
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message, re.DOTALL)
+    if found:
+        return f", line {found[2]}, column {found[3]}: {found[1]}"
+    return f": {message.removesuffix(' (at end of document)')}, at the end of the file"
+
+
+def _profile(files: Sequence[_Layer], name: str | None) -> list[_Layer]:
+    """Take the profiles out of `files`, and return the overlays of the chosen one."""
+    overlays: list[_Layer] = []
+    known: set[str] = set()
+    for layer in files:
+        profiles = layer.data.pop("profiles", {})
+        if not isinstance(profiles, dict) or not all(isinstance(overlay, dict) for overlay in profiles.values()):
+            raise ConfigError(f"{layer.label}: profiles: expected tables, as in [profiles.NAME]")
+        known.update(profiles)
+        if name is not None and name in profiles:
+            overlays.append(_Layer(f"{layer.label}: profiles.{name}", profiles[name], layer.trusted))
+    if name is not None and not overlays:
+        hint = did_you_mean(name, known) if known else "; there are no [profiles.NAME] tables in any config.toml"
+        raise ConfigError(f"--profile {name}: no such profile{hint}")
+    return overlays
+
+
+def _refuse_untrusted(layer: _Layer) -> None:
+    if layer.trusted:
+        return
+    refused = [show_path(path) for path in _paths(layer.data) if any(_matches(path, pattern) for pattern in UNTRUSTED)]
+    if refused:
+        raise ConfigError(
+            "\n".join(
+                f"{layer.label}: {path}: a project may not set this, since it comes with whatever is in the folder;"
+                " put it into the user's config.toml"
+                for path in refused
+            )
+        )
+
+
+def _paths(data: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
+    for key, value in data.items():
+        yield (*above, key)
+        nested = value if isinstance(value, list) else [value]
+        for item in nested:
+            if isinstance(item, dict):
+                yield from _paths(item, (*above, key))
+
+
+def _matches(path: KeyPath, pattern: tuple[str, ...]) -> bool:
+    if pattern[0] == "**":
+        return path[-1] == pattern[-1]
+    return path == pattern
+
+
+def _override(text: str) -> _Layer:
+    import tomllib
+
+    key, equals, value = text.partition("=")
+    label = f"--config {key.strip()}"
+    if not equals or not key.strip() or "\n" in key:
+        raise ConfigError(f"--config {text}: expected key=value, as in hooks.deadline=30")
+    try:
+        data = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        hint = "parts with other signs than letters, digits, - and _ need quotes"
+        raise ConfigError(f"{label}: {key.strip()!r} is no key; {hint}") from None
+    table, last = data, next(iter(data))
+    while isinstance(table[last], dict):
+        table = table[last]
+        last = next(iter(table))
+    table[last] = _value(label, value.strip())
+    return _Layer(label, data)
+
+
+def _value(label: str, text: str) -> Any:
+    import tomllib
+
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+        if len(parsed) == 1:
+            return parsed["value"]
+    except tomllib.TOMLDecodeError as error:
+        if text[:1] in ("[", "{", '"', "'"):
+            raise ConfigError(f"{label}: {text} is no TOML value: {str(error).partition(' (at')[0]}") from None
+    return text
+
+
+def _build(layers: Sequence[_Layer]) -> Config:
+    merged: dict[str, Any] = {}
+    origins: dict[KeyPath, str] = {}
+    for layer in layers:
+        _merge(merged, layer.data, layer.label, origins, ())
+    if not merged:
+        return Config()
+    core = {name: merged.pop(name) for name in _CORE if name in merged}
+    problems = [
+        Problem((name,), f"unknown key{did_you_mean(name, _CORE)}")
+        for name, value in merged.items()
+        if not isinstance(value, dict)
+    ]
+    try:
+        values = {name: getattr(_structure_core(core), name) for name in core}
+        config = Config(**values, tables=merged, origins=origins)
+    except StructureError as error:
+        raise _complain([*error.problems, *problems], origins) from None
+    if problems:
+        raise _complain(problems, origins)
+    _check_guards(config)
+    return config
+
+
+def _structure_core(core: Mapping[str, Any]) -> _Core:
+    if core.keys() <= {"model"} and isinstance(core.get("model", ""), str):
+        return _Core(**core)  # spares the import of cattrs, which is most of what a plain start would spend here
+    return structure(core, _Core)
+
+
+def _merge(
+    into: dict[str, Any], data: Mapping[str, Any], label: str, origins: dict[KeyPath, str], path: KeyPath
+) -> None:
+    for key, value in data.items():
+        at = (*path, key)
+        origins[at] = label
+        present = into.get(key)
+        if isinstance(value, dict):
+            if not isinstance(present, dict):
+                present = into[key] = {}
+            _merge(present, value, label, origins, at)
+        elif at == ("plugins", "required") and isinstance(present, list) and isinstance(value, list):
+            into[key] = [*present, *(name for name in value if name not in present)]
+        else:
+            into[key] = value
+
+
+def _check_guards(config: Config) -> None:
+    guards = {*GUARDS, *config.plugins.required}
+    advice = "is a required guard and cannot be disabled by a setting; --no-plugin drops it for a run"
+    problems = [
+        Problem(("plugins", "disabled"), f"{name} {advice}") for name in config.plugins.disabled if name in guards
+    ]
+    if problems:
+        raise _complain(problems, config.origins)
+
+
+def _complain(problems: Sequence[Problem], origins: Mapping[KeyPath, str]) -> ConfigError:
+    lines = []
+    for problem in problems:
+        at = problem.path
+        while at and at not in origins:
+            at = at[:-1]
+        line = f"{show_path(problem.path)}: {problem.message}"
+        lines.append(f"{origins[at]}: {line}" if at in origins else line)
+    return ConfigError("\n".join(lines))
+
+
+def dump(config: Config) -> str:
+    """`config` as TOML.  Values that look like credentials are replaced by asterisks."""
+    import tomli_w
+    from attrs import asdict
+
+    core = {name: getattr(config, name) for name in _CORE if getattr(config, name) is not None}
+    core = {name: asdict(value) if has(type(value)) else value for name, value in core.items()}
+    return tomli_w.dumps(_mask({**core, **config.tables}))
+
+
+def _mask(value: Any, name: str = "", inside: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {key: _mask(item, key, inside or key == "headers") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mask(item, name, inside) for item in value]
+    if not isinstance(value, str):
+        return value
+    named = bool(_SECRET.search(name)) and not name.endswith("_env")
+    if value and (named or (inside and _KEY_LIKE.search(value))):
+        return "***"
+    return re.sub(r"(?<=://)[^/@\s]+@", "***@", value)

@@ -1,0 +1,183 @@
+"""The errors of dsh.
+
+    DshError
+    ├── ConfigError             a setting, flag or file is wrong                (exit 2)
+    │   ├── PluginError         a plugin cannot be loaded or registered         (exit 2)
+    │   └── PromptError         a section or variable of the system prompt is wrong
+    ├── HookError               a hook implementation broke the rules of its hook
+    ├── AgentError              an agent cannot be made or used as asked
+    ├── SessionError            a session cannot be opened, read or written
+    │   ├── SessionNotFound
+    │   ├── SessionLocked       another process writes it
+    │   └── CorruptSession      its log cannot be trusted
+    ├── LlmError                the model or its provider failed                (exit 1, or 75)
+    └── ToolError               a tool call failed in a way the model should read
+        ├── ToolNotFoundError
+        └── ToolArgsError
+
+Every error has a `code`, a word for programs; the message is for people and says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+__all__ = [
+    "AgentError",
+    "ConfigError",
+    "CorruptSession",
+    "DshError",
+    "HookError",
+    "LlmError",
+    "PluginError",
+    "PromptError",
+    "SessionError",
+    "SessionLocked",
+    "SessionNotFound",
+    "ToolArgsError",
+    "ToolError",
+    "ToolNotFoundError",
+    "error_code",
+    "error_message",
+]
+
+
+class DshError(Exception):
+    """Base of all errors that dsh raises on purpose.
+
+    Args:
+        message: for people; names what was wrong and what to do.
+        code: for programs; defaults to the class's own.
+    """
+
+    default_code: ClassVar[str] = "ERROR"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+
+
+class ConfigError(DshError):
+    """A setting, a flag or a file of settings is wrong."""
+
+    default_code = "CONFIG"
+
+
+class PluginError(ConfigError):
+    """A plugin cannot be loaded or registered."""
+
+    default_code = "PLUGIN"
+
+
+class PromptError(ConfigError):
+    """A section or variable of the system prompt is wrong."""
+
+    default_code = "PROMPT"
+
+
+class HookError(DshError):
+    """A hook implementation broke the rules of its hook: lost a result, yielded twice, answered the wrong type."""
+
+    default_code = "HOOK"
+
+
+class AgentError(DshError):
+    """An agent cannot be made or used as asked: its id is taken, it is disposed, no loop is installed."""
+
+    default_code = "AGENT"
+
+
+class SessionError(DshError):
+    """A session cannot be opened, read or written."""
+
+    default_code = "SESSION"
+
+
+class SessionNotFound(SessionError):
+    """There is no session with that id."""
+
+    default_code = "SESSION_NOT_FOUND"
+
+
+class SessionLocked(SessionError):
+    """Another process writes that session."""
+
+    default_code = "SESSION_LOCKED"
+
+
+class CorruptSession(SessionError):
+    """The log of a session breaks its own rules; the message names the place."""
+
+    default_code = "SESSION_CORRUPT"
+
+
+class LlmError(DshError):
+    """The model or its provider failed.
+
+    Codes: ``AUTH`` ``RATE_LIMIT`` ``INVALID_REQUEST`` ``NOT_FOUND`` ``SERVER`` ``HTTP_<n>``
+    ``UNAVAILABLE`` (no connection) ``TIMEOUT`` ``EMPTY_RESPONSE`` ``STREAM_CLOSED``
+    ``MALFORMED_RESPONSE`` ``NO_ADAPTER`` ``DUPLICATE_ADAPTER`` ``ABORTED``, or the provider's own.
+
+    Args:
+        status: the HTTP status, where there was one.
+        retryable: whether the same request may work later.
+        retry_after: seconds the provider asked to wait.
+    """
+
+    default_code = "LLM"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class ToolError(DshError):
+    """A tool call failed; raised in a tool, it becomes an error result with this name and code."""
+
+    default_code = "TOOL"
+
+
+class ToolNotFoundError(ToolError):
+    """The model called a tool that does not exist for this agent."""
+
+    default_code = "UNKNOWN_TOOL"
+
+
+class ToolArgsError(ToolError):
+    """The arguments of a call do not fit the tool; `violations` lists every one of them."""
+
+    default_code = "INVALID_ARGS"
+
+    def __init__(self, message: str, violations: Sequence[str] = (), *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.violations = tuple(violations)
+
+
+def error_message(error: BaseException) -> str:
+    """The text of `error` for people: its message, or its type where it has none.
+
+    Of a group, the first member speaks.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
+
+
+def error_code(error: BaseException) -> str | None:
+    """The machine word of `error`, where it carries one; of a group, that of the first member."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else None

@@ -1,0 +1,324 @@
+"""The harness: the services, the plugins, and the nursery that everything runs in."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import trio
+
+from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest, StartSource
+from .config import Config
+from .discovery import load_plugins
+from .errors import AgentError, ConfigError, SessionNotFound, error_message
+from .hooks import PluginManager, Settings, Trace
+from .hooks.spec import did_you_mean
+from .hookspecs import Hooks
+from .llm.adapter import Adapters
+from .llm.service import LlmService
+from .secrets import Secrets
+from .session.codec import Codec, default_codec
+from .session.events import Event, HookDecision
+from .session.log import Session
+from .session.sessions import Sessions
+from .session.store import EventTypes
+from .tasks import Tasks, single
+
+__all__ = ["CLOSING_SECONDS", "Harness", "dsh_home", "open_harness"]
+
+CLOSING_SECONDS = 10.0
+"""How long plugins may take to close, each stage of it."""
+
+
+def dsh_home(environ: Mapping[str, str] | None = None) -> Path:
+    """``$DSH_HOME``, or ``~/.dsh``."""
+    named = (os.environ if environ is None else environ).get("DSH_HOME")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".dsh"
+
+
+class Harness:
+    """What plugins and embedding programs find everything through.  Made by `open_harness`.
+
+    Attributes:
+        config: the settings.
+        plugins: the installed plugins.
+        hook: their hooks, to be called.
+        home: where dsh keeps its files.
+        llm: the model service.
+        secrets: values that are masked in the log.
+        sessions: the live sessions.
+        codec: events to and from JSON, plugins' own types included.
+        agents: the live agents.
+        nursery: closes last; tasks in it are better started with `start_soon`.
+    """
+
+    llm: LlmService
+
+    def __init__(
+        self,
+        config: Config,
+        plugins: PluginManager,
+        nursery: trio.Nursery,
+        home: Path,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.config = config
+        self.plugins = plugins
+        self.hook = cast(Hooks, plugins.relay)
+        self.nursery = nursery
+        self.home = home
+        self.warn = warn
+        self.secrets = Secrets()
+        self.codec = default_codec()
+        self.sessions = Sessions(self.hook, self.codec)
+        self.agents = AgentRegistry()
+        self._tasks = Tasks(nursery, lambda exc: self.warn_error("a task", exc))
+        self._handles: dict[str, AgentHandle] = {}
+        self._factory: AgentFactory | None = None
+
+    def warn_error(self, where: str, error: BaseException) -> None:
+        """Warn of an error that was contained, with the notes that name the plugin."""
+        notes = "; ".join(getattr(error, "__notes__", ()))
+        self.warn(f"{where}: {error_message(error)}" + (f" ({notes})" if notes else ""))
+
+    def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> None:
+        """Run `function` in a task that ends with the harness.  What it raises is a warning."""
+        self._tasks.start_soon(function, *args, name=name)
+
+    def create_agent(
+        self,
+        *,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        options: AgentOptions | None = None,
+        cwd: str | None = None,
+        seed: Sequence[Event] = (),
+        parent: Agent | None = None,
+        setup: Callable[[Agent], None] | None = None,
+    ) -> AgentHandle:
+        """Make an agent on a new session, and start it.  There is no checkpoint in it.
+
+        Args:
+            agent_id: unique among the live agents; made up if not given.
+            session_id: made up if not given.
+            options: the agent's; `Config.model` stands in for a model that is not given.
+            cwd: its working directory, absolute; the process's if not given.
+            seed: events that its session begins with, balanced.
+            parent: whose child it is.
+            setup: registers things for the agent before its session starts.
+
+        Raises:
+            AgentError: the id is taken, or no loop is installed.
+            SessionError: the session's id is taken.
+            BaseException: what plugins raised; nothing is left of the agent then.
+        """
+        agent_id = self._free_id(agent_id)
+        session = self.sessions.prepare(
+            session_id or str(uuid.uuid4()),
+            seed=seed,
+            cwd=cwd if cwd is not None else os.getcwd(),
+            parent_session=parent.session.id if parent is not None else None,
+            seed_length=len(seed) or None,
+        )
+        return self._start(agent_id, session, options, "startup", parent, setup)
+
+    async def resume_agent(
+        self,
+        session_id: str,
+        *,
+        agent_id: str | None = None,
+        options: AgentOptions | None = None,
+        setup: Callable[[Agent], None] | None = None,
+    ) -> AgentHandle:
+        """Load a stored session and go on with it.
+
+        Raises:
+            SessionNotFound: no store has it.
+            SessionError: it cannot be read, or somebody else writes it.
+            AgentError: the agent's id is taken.
+
+        Cancelling leaves the stored session as it is, or repaired.
+        """
+        agent_id = self._free_id(agent_id)
+        stored = await self.hook.session_open(session_id=session_id)
+        if stored is None:
+            raise SessionNotFound(f"there is no session {session_id!r}; `dsh sessions list` shows those there are")
+        agent_id = self._free_id(agent_id)
+        header = stored.header
+        session = self.sessions.prepare(
+            header.id,
+            seed=stored.events,
+            cwd=header.cwd,
+            parent_session=header.parent_session,
+            created_at=header.created_at,
+            seed_length=header.seed_length,
+        )
+        return self._start(agent_id, session, options, "resume", None, setup)
+
+    async def dispose_children(self, parent: Agent) -> None:
+        """Dispose the agents that have `parent`, and wait for their end."""
+        await self._dispose([agent for agent in self.agents.list() if agent.parent is parent])
+
+    def forget(self, agent: Agent) -> None:
+        """Drop the handle of an agent that is gone; for the loop."""
+        self._handles.pop(agent.id, None)
+
+    async def _dispose(self, agents: Sequence[Agent]) -> None:
+        async with trio.open_nursery() as nursery:
+            for agent in agents:
+                if agent.id in self._handles:
+                    nursery.start_soon(self._handles[agent.id].dispose)
+
+    def _start(
+        self,
+        agent_id: str,
+        session: Session,
+        options: AgentOptions | None,
+        source: StartSource,
+        parent: Agent | None,
+        setup: Callable[[Agent], None] | None,
+    ) -> AgentHandle:
+        if self._factory is None:
+            raise AgentError("no plugin makes agents: the plugin `loop` is missing, or left out with --no-plugin")
+        if options is None:
+            options = AgentOptions(model=self.config.model)
+        handle = self._factory.create(AgentRequest(agent_id, session, options, source, parent, setup))
+        self._handles[agent_id] = handle
+        return handle
+
+    def _free_id(self, agent_id: str | None) -> str:
+        if agent_id is None:
+            number = 1
+            while self.agents.get(f"agent-{number}") is not None:
+                number += 1
+            return f"agent-{number}"
+        if self.agents.get(agent_id) is not None:
+            raise AgentError(f"there is an agent {agent_id!r} already")
+        return agent_id
+
+    # -- opening and closing, for `open_harness`
+
+    async def _open(self) -> None:
+        self.plugins.settings.on_trace = self._record
+        self.plugins.settings.on_slow = self._slow
+        self.hook.dsh_configure(harness=self)
+        self._refuse_unknown_tables()
+        types = EventTypes()
+        self.hook.session_event_types(types=types)
+        self.codec = self.sessions.codec = Codec(types)
+        self.hook.secrets_register(secrets=self.secrets)
+        adapters = Adapters()
+        self.hook.llm_adapters(harness=self, adapters=adapters)
+        self.llm = LlmService(self.hook, adapters)
+        self._factory = await self.hook.agent_factory(harness=self)
+
+    def _refuse_unknown_tables(self) -> None:
+        absent = {*self.plugins.blocked, *self.plugins.failed}
+        for table in self.config.unclaimed():
+            if table not in absent:
+                names = [info.name for info in self.plugins.loaded()]
+                hint = did_you_mean(table, names)
+                raise ConfigError(f"[{table}] in the configuration: no plugin reads such a table{hint}")
+
+    def _record(self, trace: Trace) -> None:
+        """Log the decisions that plugins took part in, where a turn is open."""
+        agent = trace.arguments.get("agent")
+        session: Session | None = getattr(agent, "session", None)
+        if session is None or session.open_turn is None:
+            return
+        call = trace.arguments.get("call")
+        for act in trace.acts:
+            session.append(
+                HookDecision(
+                    hook=trace.hook,
+                    plugin=act.plugin,
+                    version=self.plugins.version_of(act.plugin),
+                    verdict=act.verdict,
+                    reason=self.secrets.mask(act.reason) if isinstance(act.reason, str) else None,
+                    changed=act.changed,
+                    ms=act.ms,
+                    turn=session.open_turn,
+                    step=session.open_step,
+                    call_id=getattr(call, "id", None),
+                )
+            )
+
+    def _slow(self, plugin: str, hook: str, seconds: float) -> None:
+        self.warn(f"the plugin {plugin} blocks: its {hook} took {seconds:.1f} s; nothing else ran meanwhile")
+
+    async def _close(self) -> None:
+        await self._dispose(self.agents.list())
+        with trio.move_on_after(CLOSING_SECONDS):
+            await self._tasks.close()
+        with trio.move_on_after(CLOSING_SECONDS) as scope:
+            await self.hook.dsh_unconfigure(harness=self)
+        if scope.cancelled_caught:
+            self.warn(f"plugins took longer than {CLOSING_SECONDS:g} s to close and were left behind")
+        with trio.move_on_after(CLOSING_SECONDS):
+            for adapter in self.llm.adapters.values() if hasattr(self, "llm") else ():
+                await adapter.aclose()
+
+
+def _to_stderr(message: str) -> None:
+    print(f"dsh: {message}", file=sys.stderr)
+
+
+@asynccontextmanager
+async def open_harness(
+    config: Config | None = None,
+    *,
+    plugins: Mapping[str, object] | None = None,
+    discover: bool = True,
+    safe_mode: bool = False,
+    home: Path | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> AsyncIterator[Harness]:
+    """Open a harness for the length of an ``async with`` block.
+
+    Args:
+        config: the settings; the defaults if not given.  `dsh.config.load_config` reads files.
+        plugins: plugins of the program's own, by name.  One takes the place of an installed one of
+            its name.
+        discover: load the installed plugins.  Without them there is no loop but one given here.
+        safe_mode: of the installed plugins load only those that come with dsh.
+        home: where dsh keeps its files, instead of ``$DSH_HOME``.
+        warn: told, in a sentence, what went wrong without stopping anything; prints to stderr if not given.
+
+    Raises:
+        ConfigError: a setting or a plugin is wrong.
+        Exception: what a plugin raised while opening or closing.
+
+    Leaving the block, also by an error or by cancellation, disposes all agents, closes their logs,
+    ends every task and child process, and is shielded while it does so, with a bound.
+    """
+    config = Config() if config is None else config
+    warn = _to_stderr if warn is None else warn
+    settings = Settings(deadline=config.hooks.deadline, echo=os.environ.get("DSH_TRACE_HOOKS") == "1")
+    manager = PluginManager(settings=settings)
+    manager.add_hookspecs(Hooks)
+    load_plugins(
+        manager,
+        given=plugins,
+        discover=discover,
+        disabled=config.plugins.disabled,
+        required=config.plugins.required,
+        bundled_only=safe_mode,
+        warn=warn,
+    )
+    try:
+        async with trio.open_nursery() as nursery:
+            harness = Harness(config, manager, nursery, home or dsh_home(), warn)
+            try:
+                await harness._open()
+                yield harness
+            finally:
+                with trio.CancelScope(shield=True):
+                    await harness._close()
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise single(group) from None

@@ -1,0 +1,214 @@
+"""Calls: how the implementations of a hook are called, by its kind, and what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, NoReturn
+
+from pluggy import HookCallError, HookImpl
+
+from .spec import Spec
+from .step import Call, Inner, Step, blame, milliseconds, mismatch, reason_of, terminal, verdict_of
+from .trace import SLOW, Act, Settings
+
+__all__ = ["called", "checkpoint", "decide", "echoed", "empty", "lifted", "outer", "run_in_frame", "settle"]
+
+
+def _raise_together(spec: Spec, errors: list[Exception]) -> NoReturn:
+    if len(errors) == 1:
+        raise errors[0]
+    raise ExceptionGroup(f"{spec.name} failed in several plugins", errors)
+
+
+# -- calls without implementations, and calls in the caller's frame
+
+
+def empty(spec: Spec) -> Call:
+    expected = frozenset(spec.arguments)
+
+    def called(**kwargs: Any) -> None:
+        if kwargs.keys() != expected:
+            raise mismatch(spec, kwargs)
+
+    async def awaited(*, default: Any = None, **kwargs: Any) -> Any:
+        if kwargs.keys() != expected:
+            raise mismatch(spec, kwargs)
+        return None if default is None else await terminal(default)
+
+    return awaited if spec.awaited else called
+
+
+def called(spec: Spec, steps: Sequence[Step], settings: Settings) -> Call:
+    """A notification, or a collection, in the caller's frame: everyone is called, even if one raises."""
+    expected, collect = frozenset(spec.arguments), spec.collect
+    hook = spec.name
+
+    def call(**kwargs: Any) -> None:
+        if kwargs.keys() != expected:
+            raise mismatch(spec, kwargs)
+        errors: list[Exception] | None = None
+        collector = kwargs[collect] if collect is not None else None
+        started = perf_counter()
+        for function, pick, _, plugin, _, layer in steps:
+            if collect is not None and collector is not None:
+                kwargs[collect] = collector.view(plugin, layer)
+            try:
+                function(*pick(kwargs))
+            except Exception as exc:
+                blame(exc, spec, plugin)
+                errors = errors or []
+                errors.append(exc)
+            now = perf_counter()
+            if now - started > SLOW:
+                settings.slow(plugin, hook, now - started)
+            started = now
+        if errors is not None:
+            _raise_together(spec, errors)
+
+    return call
+
+
+def lifted(call: Call) -> Inner:
+    async def inner(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
+        return call(**kwargs)
+
+    return inner
+
+
+def run_in_frame(call: Call) -> Call:
+    """Run a coroutine that awaits nothing to its end."""
+
+    def run(**kwargs: Any) -> Any:
+        coroutine = call(**kwargs)
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value
+        coroutine.close()
+        raise HookCallError("a called hook awaited something")
+
+    return run
+
+
+# -- awaited calls
+
+
+def outer(spec: Spec, inner: Inner, settings: Settings, *, empty: bool = False) -> Call:
+    """The call as the relay offers it: checks the arguments, and hands out what was traced."""
+    expected, traced, name = frozenset(spec.arguments), spec.decides, spec.name
+
+    async def call(*, default: Any = None, **kwargs: Any) -> Any:
+        if kwargs.keys() != expected:
+            raise mismatch(spec, kwargs)
+        if empty:
+            return await inner(kwargs, default, [])
+        started = perf_counter()
+        acts: list[Act] = []
+        try:
+            return await inner(kwargs, default, acts)
+        finally:
+            if traced:
+                settings.finish(name, kwargs, acts, started)
+            else:
+                settings.ring.append((name, (perf_counter() - started) * 1e3))
+
+    return call
+
+
+def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
+    """The first answer wins; without one, the caller's default."""
+    hook = spec.name
+
+    async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
+        for function, pick, awaited, plugin, _, _ in steps:
+            started = perf_counter()
+            try:
+                result = function(*pick(kwargs))
+                if awaited or (result is not None and hasattr(result, "__await__")):
+                    result = await result
+                elif perf_counter() - started > SLOW:
+                    settings.slow(plugin, hook, perf_counter() - started)
+            except Exception as exc:
+                blame(exc, spec, plugin)
+                acts.append(Act(plugin, "raised", reason_of(exc), None, milliseconds(started)))
+                raise
+            if result is not None:
+                acts.append(
+                    Act(plugin, verdict_of(result), getattr(result, "reason", None), None, milliseconds(started))
+                )
+                return result
+        return None if default is None else await terminal(default)
+
+    return call
+
+
+def settle(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
+    """One after another, each of them, even if one raises."""
+
+    async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> None:
+        errors: list[Exception] = []
+        for step in steps:
+            try:
+                await _await(spec, step, kwargs, settings)
+            except Exception as exc:
+                blame(exc, spec, step.plugin)
+                errors.append(exc)
+        if errors:
+            _raise_together(spec, errors)
+
+    return call
+
+
+def checkpoint(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
+    """One after another; the first error stops.  A collection is discarded by its error."""
+    collect = spec.collect
+
+    async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> None:
+        for step in steps:
+            given = kwargs if collect is None else {**kwargs, collect: kwargs[collect].view(step.plugin, step.layer)}
+            try:
+                await _await(spec, step, given, settings)
+            except Exception as exc:
+                blame(exc, spec, step.plugin)
+                raise
+
+    return call
+
+
+async def _await(spec: Spec, step: Step, kwargs: Mapping[str, Any], settings: Settings) -> None:
+    started = perf_counter()
+    result = step.function(*step.pick(kwargs))
+    if step.awaited or (result is not None and hasattr(result, "__await__")):
+        await result
+    elif perf_counter() - started > SLOW:
+        settings.slow(step.plugin, spec.name, perf_counter() - started)
+
+
+def echoed(spec: Spec, impls: Sequence[HookImpl], settings: Settings, call: Call) -> Call:
+    plugins = [impl.plugin_name for impl in impls]
+
+    async def awaited(**kwargs: Any) -> Any:
+        started = perf_counter()
+        outcome: Any = None
+        try:
+            outcome = await call(**kwargs)
+            return outcome
+        except BaseException as exc:
+            outcome = exc
+            raise
+        finally:
+            settings.print_call(spec.name, plugins, milliseconds(started), outcome)
+
+    def called(**kwargs: Any) -> None:
+        started = perf_counter()
+        outcome: Any = None
+        try:
+            call(**kwargs)
+        except BaseException as exc:
+            outcome = exc
+            raise
+        finally:
+            settings.print_call(spec.name, plugins, milliseconds(started), outcome)
+
+    return awaited if spec.awaited else called

@@ -1,0 +1,79 @@
+"""Collectors: what a collect hook hands to its implementations to add to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, Self, TypeVar
+
+from ..errors import PluginError
+
+__all__ = ["Collector"]
+
+T = TypeVar("T")
+
+
+class _Entry(NamedTuple, Generic[T]):
+    order: int
+    plugin: str
+    number: int
+    layer: int
+    item: T
+
+
+class Collector(Generic[T]):
+    """Things added by plugins, in an order that does not depend on the order of calls.
+
+    The engine hands each implementation a view that knows the plugin; iterating gives the items
+    by (order, plugin name, order of adding).  Subclasses offer an ``add`` of their own that
+    ends in `collect`.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry[T]] = []
+        self._plugin = ""
+        self._layer = 0
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that holds this view; empty for the caller's own."""
+        return self._plugin
+
+    def collect(self, item: T, order: int = 0) -> None:
+        """Add `item`; lower orders come first."""
+        self._entries.append(_Entry(order, self._plugin, len(self._entries), self._layer, item))
+
+    def view(self, plugin: str, layer: int = 0) -> Self:
+        """The same collection, adding in the name of `plugin`, which is registered `layer` layers away."""
+        other = copy.copy(self)
+        other._plugin, other._layer = plugin, layer
+        return other
+
+    def __iter__(self) -> Iterator[T]:
+        return (entry.item for entry in self._sorted())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def attributed(self) -> list[tuple[str, T]]:
+        """The items with the names of the plugins that added them."""
+        return [(entry.plugin, entry.item) for entry in self._sorted()]
+
+    def unique(self, name_of: Callable[[T], str], what: str) -> list[T]:
+        """The items, one a name: what an agent's own scope adds hides what the layers below it add.
+
+        Raises:
+            PluginError: two of one layer have the same name; the message names both plugins.
+        """
+        found: dict[str, _Entry[T]] = {}
+        for entry in self._sorted():
+            name = name_of(entry.item)
+            other = found.get(name)
+            if other is not None and other.layer == entry.layer:
+                raise PluginError(f"two plugins add the {what} {name!r}: {other.plugin} and {entry.plugin}")
+            if other is None or entry.layer < other.layer:
+                found[name] = entry
+        return [entry.item for entry in self._sorted() if found[name_of(entry.item)] is entry]
+
+    def _sorted(self) -> list[_Entry[T]]:
+        return sorted(self._entries, key=lambda entry: entry[:3])

@@ -1,0 +1,180 @@
+"""The calls of an answer: judged and logged in the model's order, run beside each other where they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import define
+from trio.lowlevel import checkpoint_if_cancelled
+
+from ..errors import ToolArgsError
+from ..jsonvalue import Json, loads
+from ..messages import HookContext, Text, ToolCallBlock
+from ..session.events import ContextMessage, ErrorInfo, ToolCall, ToolResult
+from ..tasks import single
+from ..tools import pipeline
+from ..tools.pipeline import Reviewed, error_result
+from ..tools.tool import Tool
+from ..tools.tool import ToolCall as Call
+from ..tools.tool import ToolResult as Result
+
+if TYPE_CHECKING:
+    from .turn import Turn
+
+__all__ = ["OpenCall", "run_calls", "settle"]
+
+PARALLEL = 8
+"""How many calls of one step run at once, where their tools allow it."""
+
+
+@define
+class OpenCall:
+    """A call without a result; `seq` is that of its ``tool/call``, once there is one."""
+
+    block: ToolCallBlock
+    seq: int | None = None
+
+
+async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[ToolCallBlock]) -> bool:
+    """Run the calls of the step's message; whether there were any."""
+    contexts: list[HookContext] = []
+    for parallel, group in groupby(blocks, key=lambda block: block.name in tools and tools[block.name].parallel):
+        calls = list(group)
+        if parallel and len(calls) > 1:
+            await _beside_each_other(turn, tools, calls, contexts)
+        else:
+            for block in calls:
+                await _one(turn, tools, block, contexts)
+    # Providers want all results of a message before anything else.
+    for context in contexts:
+        turn.agent.session.append(ContextMessage(turn.agent.masked(context.content), context.source))
+    return bool(blocks)
+
+
+async def _one(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock, contexts: list[HookContext]) -> None:
+    call, result = await _judged(turn, block)
+    if result is None:
+        result = await pipeline.run(turn.agent.hook, tools, call)
+    await _conclude(turn, call, result, contexts)
+
+
+async def _beside_each_other(
+    turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[ToolCallBlock], contexts: list[HookContext]
+) -> None:
+    """Start each call that may run, then conclude them in the model's order, as each is ready."""
+    limit = trio.CapacityLimiter(PARALLEL)
+    started: list[_Running] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            for block in blocks:
+                call, result = await _judged(turn, block)
+                running = _Running(call, result)
+                started.append(running)
+                if result is None:
+                    nursery.start_soon(running.run, turn, tools, limit)
+            for running in started:
+                await _conclude(turn, running.call, await running.wait(), contexts)
+    except BaseExceptionGroup as group:
+        raise single(group) from None
+
+
+class _Running:
+    """A call that was let go, or denied."""
+
+    def __init__(self, call: Call, result: Result | None) -> None:
+        self.call = call
+        self._result = result
+        self._done = trio.Event()
+
+    async def run(self, turn: Turn, tools: Mapping[str, Tool], limit: trio.CapacityLimiter) -> None:
+        async with limit:
+            self._result = await pipeline.run(turn.agent.hook, tools, self.call)
+        self._done.set()
+
+    async def wait(self) -> Result:
+        if self._result is None:
+            await self._done.wait()
+        assert self._result is not None
+        return self._result
+
+
+async def _judged(turn: Turn, block: ToolCallBlock) -> tuple[Call, Result | None]:
+    """Log the call and ask whether it may run; a result says that it may not, or cannot."""
+    await checkpoint_if_cancelled()
+    agent = turn.agent
+    opened = turn.open_calls[block.id]
+    opened.seq = len(agent.session.events)
+    agent.session.append(ToolCall(turn.number, turn.step, block.id, block.name, block.arguments))
+    problem: Result | None = None
+    try:
+        arguments = _parsed(block.arguments)
+    except ToolArgsError as exc:
+        arguments, problem = {}, error_result(exc)
+    call = Call(block.id, block.name, arguments, agent, turn.number, turn.step)
+    return call, problem or await pipeline.judge(agent.hook, call)
+
+
+def _parsed(raw: str) -> Mapping[str, Json]:
+    """The arguments of a call; nothing, and null, are none at all.
+
+    Raises:
+        ToolArgsError: the text is not a JSON object; the message shows it.
+    """
+    if not raw.strip():
+        return {}
+    shown = raw if len(raw) <= 2000 else f"{raw[:1000]} ... {raw[-900:]}"
+    try:
+        value: Any = loads(raw)
+    except ValueError as exc:
+        message = f"the call was not run: its arguments are not valid JSON ({exc}). They were: {shown}"
+        raise ToolArgsError(message, [str(exc)]) from exc
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        message = f"the call was not run: its arguments must be a JSON object. They were: {shown}"
+        raise ToolArgsError(message, ["arguments must be an object"])
+    return value
+
+
+async def _conclude(turn: Turn, call: Call, result: Result, contexts: list[HookContext]) -> None:
+    """Have the result reviewed, and log it."""
+    agent = turn.agent
+    reviewed: Reviewed = await pipeline.review(agent.hook, call, result, agent.harness.secrets.mask)
+    contexts.extend(reviewed.contexts)
+    result = reviewed.result
+    opened = turn.open_calls.pop(call.id)
+    error = None if result.error is None else ErrorInfo(result.error.name, result.error.code)
+    data = ToolResult(turn.number, turn.step, call.id, result.content, result.is_error, error, result.meta)
+    agent.session.append(data, sources=[opened.seq or 0])
+    await checkpoint_if_cancelled()
+
+
+def settle(turn: Turn, aborted: bool) -> None:
+    """Answer the calls that a turn leaves open.  Nothing here raises, and nothing awaits."""
+    for opened in list(_unanswered(turn)):
+        block = opened.block
+        started = opened.seq is not None
+        if opened.seq is None:
+            opened.seq = len(turn.agent.session.events)
+            turn.append(ToolCall(turn.number, turn.step, block.id, block.name, block.arguments))
+        cause = "the turn was cancelled" if aborted else "the turn failed"
+        text = (
+            f"Error: {cause} before this call had ended; it may have had effects"
+            if started
+            else f"Error: {cause} before this call was started; it had no effect"
+        )
+        error = ErrorInfo("ToolAborted", "ABORTED" if started else "ABORTED_BEFORE_DISPATCH")
+        result = ToolResult(turn.number, turn.step, block.id, (Text(text),), True, error)
+        turn.append(result, [opened.seq])
+
+
+def _unanswered(turn: Turn) -> Iterator[OpenCall]:
+    """The open calls of the message, if it made it into the log."""
+    while turn.open_calls:
+        call_id = next(iter(turn.open_calls))
+        opened = turn.open_calls.pop(call_id)
+        if turn.agent.session.open_step is not None and call_id in turn.agent.session.call_ids:
+            yield opened

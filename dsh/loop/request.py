@@ -1,0 +1,169 @@
+"""The request of a step: its settings and header, the stream of its answer, and what failure leads to."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import trio
+from attrs import evolve, frozen
+
+from ..decisions import GiveUp, NextStep, Retry
+from ..errors import AgentError, HookError, LlmError
+from ..llm.adapter import Request
+from ..llm.assembler import Assembler
+from ..llm.chunks import ChunkStream
+from ..messages import CallConfig, Message, ToolCallBlock
+from ..prompt import Assembled
+from ..session.events import AssistantChunk, AssistantMessage, Header
+from ..session.header import canonical, owed
+from .calls import OpenCall
+from .turn import Turn
+
+__all__ = ["Answer", "ask"]
+
+
+@frozen
+class Answer:
+    """What came of a request: the calls to run, and whether the token limit cut it off."""
+
+    calls: tuple[ToolCallBlock, ...]
+    cut: bool
+
+
+async def ask(turn: Turn, assembled: Assembled, prefix: tuple[Message, ...], boundary: list[Message]) -> Answer | None:
+    """Send the step's request and log its answer; None if a hook wants another step instead.
+
+    Raises:
+        Exception: the request failed for good, or a hook did.
+    """
+    agent, session = turn.agent, turn.agent.session
+    config = await _config(turn)
+    header = canonical(Header(config, assembled.system or None, assembled.schemas or None, prefix or None))
+    event = owed(session, header, agent.anchored)
+    if event is not None:
+        session.append(event)
+        agent.anchored = True
+    request = Request(
+        model=config.model,
+        messages=(*prefix, *boundary),
+        system=header.system,
+        tools=header.tools,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        stop=config.stop,
+        session_id=session.id,
+    )
+    answer = await _try(turn, request)
+    if answer is None:
+        return None
+    return await _log(turn, answer)
+
+
+async def _config(turn: Turn) -> CallConfig:
+    agent = turn.agent
+    last = agent.session.request_header() if agent.anchored else None
+    options = agent.options
+    config = CallConfig(options.model, options.temperature, options.max_tokens) if last is None else last.config
+    config = await agent.hook.agent_request(
+        agent=agent, turn=turn.number, step=turn.step, config=config, default=lambda: config
+    )
+    if not config.model:
+        raise AgentError(
+            f"agent {agent.id!r} has no model: name one in its options, or answer the hook agent_request",
+            code="NO_MODEL",
+        )
+    return config
+
+
+async def _try(turn: Turn, request: Request) -> Assembler | None:
+    """Send the request until it is answered, or until the hooks give up."""
+    attempt = 1
+    while True:
+        try:
+            return await _stream(turn, request)
+        except Exception as exc:
+            error = exc
+        if turn.scope.cancel_called:
+            raise error
+        decision = await turn.agent.hook.agent_request_error(
+            agent=turn.agent, turn=turn.number, step=turn.step, error=error, attempt=attempt, default=GiveUp
+        )
+        if isinstance(decision, Retry):
+            await trio.sleep(max(0.0, decision.after))
+        elif isinstance(decision, NextStep):
+            turn.streaming = None
+            return None
+        elif isinstance(decision, GiveUp):
+            raise error
+        else:
+            raise HookError(
+                f"agent_request_error is answered with Retry, NextStep or GiveUp, not with {decision!r:.80}"
+            )
+        attempt += 1
+
+
+async def _stream(turn: Turn, request: Request) -> Assembler:
+    """Log the chunks of one answer as they come, and assemble them."""
+    agent, session, scope = turn.agent, turn.agent.session, turn.scope
+    turn.streaming = assembler = Assembler()
+    turn.chunk_seqs = seqs = []
+    number, step = turn.number, turn.step
+    stream: ChunkStream = await agent.harness.llm.stream(request, agent)
+    async with aclosing(stream):
+        async for chunk in stream:
+            if scope.cancel_called:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            seqs.append(session.append(AssistantChunk(number, step, chunk)).seq)
+            assembler.feed(chunk)
+    finish = assembler.finish
+    if finish is not None and finish.kind == "error":
+        raise LlmError(finish.message or "the provider reported an error", code=finish.code)
+    if finish is not None and finish.kind == "aborted":
+        raise LlmError(finish.message or "the provider aborted the answer", code="ABORTED")
+    return assembler
+
+
+async def _log(turn: Turn, answer: Assembler) -> Answer:
+    """Ask what to make of the answer, and log it."""
+    agent, session = turn.agent, turn.agent.session
+    cut = answer.finish is not None and answer.finish.kind == "max-tokens"
+    message = Message("assistant", answer.content())
+    if cut:
+        message = _without_calls(message)
+    proposed = message
+    message = await agent.hook.agent_step_result(
+        agent=agent, turn=turn.number, step=turn.step, message=message, default=lambda: proposed
+    )
+    # A call that was cut off may lack half of its arguments: it does not run.
+    message = _without_calls(message) if cut else _with_unique_ids(message, session.call_ids)
+    turn.streaming = None
+    calls = tuple(block for block in message.content if isinstance(block, ToolCallBlock))
+    if message.content or answer.usage is not None:
+        for call in calls:
+            turn.open_calls[call.id] = OpenCall(call)
+        data = AssistantMessage(turn.number, turn.step, message.content, answer.usage)
+        session.append(data, sources=turn.chunk_seqs or None)
+    return Answer(calls, cut)
+
+
+def _without_calls(message: Message) -> Message:
+    kept = tuple(block for block in message.content if not isinstance(block, ToolCallBlock))
+    return message if len(kept) == len(message.content) else evolve(message, content=kept)
+
+
+def _with_unique_ids(message: Message, seen: set[str]) -> Message:
+    """Give calls without an id, or with one that the session has seen, an id of their own."""
+    used: set[str] = set()
+    content = []
+    changed = False
+    for block in message.content:
+        if isinstance(block, ToolCallBlock):
+            unique, number = block.id or "call", 2 if block.id else 1
+            if not block.id or unique in seen or unique in used:
+                while (candidate := f"{unique}-{number}") in seen or candidate in used:
+                    number += 1
+                block = evolve(block, id=candidate)
+                changed = True
+            used.add(block.id)
+        content.append(block)
+    return evolve(message, content=tuple(content)) if changed else message

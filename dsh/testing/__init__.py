@@ -1,0 +1,173 @@
+"""For the tests of plugins: a harness in memory, a model that plays a script, logs on one line.
+
+    from dsh.testing import call, memory_agent, shape, text
+
+    async def test_my_guard_denies():
+        async with memory_agent(call("bash", {"command": "sudo ls"}), text("ok"), plugins={"mine": my_plugin}) as agent:
+            result = await agent.run("go")
+            assert "TR!(c1)" in shape(agent.session.events)
+
+Installed with dsh is a pytest plugin, `dsh.testing.plugin`, whose fixture ``no_leftovers`` fails a
+test that leaves a child process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..agents import Agent, AgentOptions
+from ..config import Config
+from ..harness import Harness, open_harness
+from ..llm.scripted import Reply, ScriptedModel, call, cut, fail, hang, reply, text
+from ..session import events as ev
+
+if TYPE_CHECKING:
+    from ..session.events import Event
+
+__all__ = [
+    "Reply",
+    "ScriptedModel",
+    "call",
+    "child_processes",
+    "cut",
+    "fail",
+    "hang",
+    "memory_agent",
+    "memory_harness",
+    "reply",
+    "shape",
+    "text",
+]
+
+
+def _loop() -> object:
+    (entry,) = entry_points(group="dsh", name="loop")
+    return entry.load()
+
+
+@asynccontextmanager
+async def memory_harness(
+    *replies: Reply,
+    model: ScriptedModel | None = None,
+    plugins: Mapping[str, object] | None = None,
+    config: Config | None = None,
+    warnings: list[str] | None = None,
+) -> AsyncIterator[Harness]:
+    """A harness without files: the loop, a scripted model as ``scripted/model``, and the plugins given.
+
+    Args:
+        replies: the model's script; or give the `model` itself.
+        plugins: by name.
+        warnings: what the harness warns of is added to it.
+    """
+    model = ScriptedModel(*replies) if model is None else model
+    given = {"loop": _loop(), "model": model, **(plugins or {})}
+    heard = warnings if warnings is not None else []
+    with tempfile.TemporaryDirectory(prefix="dsh-test-") as home:
+        async with open_harness(config, plugins=given, discover=False, home=Path(home), warn=heard.append) as harness:
+            yield harness
+
+
+@asynccontextmanager
+async def memory_agent(
+    *replies: Reply,
+    model: ScriptedModel | None = None,
+    plugins: Mapping[str, object] | None = None,
+    config: Config | None = None,
+    warnings: list[str] | None = None,
+    **create: Any,
+) -> AsyncIterator[Agent]:
+    """An agent in a `memory_harness`, on the scripted model; it is disposed when the block ends.
+
+    Args:
+        create: passed to `Harness.create_agent`.
+    """
+    create.setdefault("options", AgentOptions(model="scripted/model"))
+    async with memory_harness(*replies, model=model, plugins=plugins, config=config, warnings=warnings) as harness:
+        yield harness.create_agent(**create).agent
+
+
+def shape(events: Iterable[Event]) -> str:
+    """A log on one line, for comparing.
+
+    ``T+n``/``T-(reason)`` turn, ``S+n``/``S-n`` step, ``U`` user, ``PB`` blocked prompt, ``CX`` context,
+    ``ST`` steering, ``H(reason)``/``HD`` header, ``C×n`` chunks, ``A`` answer (``A~`` interrupted),
+    ``TC(id)``/``TR(id)`` call and result (``TR!`` an error), ``D(plugin verdict)`` a hook's decision, and
+    the type of anything else.
+    """
+    words: list[str] = []
+    chunks = 0
+    for event in events:
+        if isinstance(event.data, ev.AssistantChunk):
+            chunks += 1
+            continue
+        if chunks:
+            words.append(f"C×{chunks}")
+            chunks = 0
+        words.append(_word(event))
+    if chunks:
+        words.append(f"C×{chunks}")
+    return " ".join(words)
+
+
+def _word(event: Event) -> str:
+    match event.data:
+        case ev.TurnStart(turn=turn):
+            return f"T+{turn}"
+        case ev.TurnEnd(reason=reason):
+            extra = reason.reason if reason.reason is not None else reason.step
+            return f"T-({reason.kind})" if extra is None else f"T-({reason.kind} {extra})"
+        case ev.StepStart(step=step):
+            return f"S+{step}"
+        case ev.StepEnd(step=step):
+            return f"S-{step}"
+        case ev.UserMessage():
+            return "U"
+        case ev.PromptBlocked():
+            return "PB"
+        case ev.ContextMessage():
+            return "CX"
+        case ev.SteeringMessage():
+            return "ST"
+        case ev.RequestHeader(reason=header_reason):
+            return f"H({header_reason})"
+        case ev.RequestHeaderDelta():
+            return "HD"
+        case ev.AssistantMessage(interrupted=interrupted):
+            return "A~" if interrupted else "A"
+        case ev.ToolCall(call_id=call_id):
+            return f"TC({call_id})"
+        case ev.ToolResult(call_id=call_id, is_error=is_error):
+            return f"TR!({call_id})" if is_error else f"TR({call_id})"
+        case ev.HookDecision(plugin=plugin, verdict=verdict):
+            return f"D({plugin} {verdict})"
+        case _:
+            return event.type
+
+
+def child_processes(pid: int | None = None) -> list[int]:
+    """The ids of the live descendants of a process (default: this one); empty where ``/proc`` is missing."""
+    parents: dict[int, int] = {}
+    try:
+        entries = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    for entry in entries:
+        try:
+            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[entry] = int(fields[1])
+    found: list[int] = []
+    frontier = {os.getpid() if pid is None else pid}
+    while frontier:
+        frontier = {child for child, parent in parents.items() if parent in frontier}
+        found += sorted(frontier)
+    return found

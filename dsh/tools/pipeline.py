@@ -1,0 +1,121 @@
+"""The pipeline of a tool call: judge, run, review.
+
+    judge   ``tools_pre_execute``: may it run?
+    run     ``tools_execute`` around the tool itself
+    review  ``tools_post_execute``: what does the model read?
+
+None of the three raises but for cancellation: whatever goes wrong becomes an error result, so no
+call stays unanswered.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from ..decisions import Block, Deny, contexts_of
+from ..errors import DshError, ToolError, ToolNotFoundError, error_message
+from ..messages import Block as ContentBlock
+from ..messages import HookContext, Text
+from .schema import check_arguments
+from .tool import Tool, ToolCall, ToolErrorInfo, ToolResult, result_of
+
+if TYPE_CHECKING:
+    from ..hookspecs import Hooks
+
+__all__ = ["Reviewed", "error_result", "judge", "review", "run", "run_call"]
+
+UNANSWERED = "APPROVAL_UNANSWERED"
+"""The code of a call that needed a person's approval, with nobody there to give it."""
+
+
+@frozen
+class Reviewed:
+    """A result as it is logged, and the contexts that follow the step's results."""
+
+    result: ToolResult
+    contexts: tuple[HookContext, ...] = ()
+
+
+def error_result(error: BaseException) -> ToolResult:
+    """The result of a call that failed with `error`."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    info = ToolErrorInfo(type(error).__name__, error.code) if isinstance(error, DshError) else None
+    return ToolResult(f"Error: {error_message(error)}", is_error=True, error=info)
+
+
+async def judge(hook: Hooks, call: ToolCall) -> ToolResult | None:
+    """Ask the gate; a result is the denial, None is a go.  Cancellation passes."""
+    try:
+        verdict = await hook.tools_pre_execute(agent=call.agent, call=call)
+    except Exception as exc:
+        return error_result(exc)
+    if not isinstance(verdict, Deny):
+        return None
+    info = ToolErrorInfo("ToolError", UNANSWERED) if verdict.unanswered else None
+    return ToolResult(f"Error: {verdict.reason}", is_error=True, error=info)
+
+
+async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
+    """Run a call that was allowed.  Cancellation passes, and is the tool's to clean up after."""
+
+    async def body() -> ToolResult:
+        try:
+            return await _dispatch(tools, call)
+        except Exception as exc:
+            return error_result(exc)
+
+    try:
+        return await hook.tools_execute(agent=call.agent, call=call, default=body)
+    except Exception as exc:
+        return error_result(exc)
+
+
+async def _dispatch(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
+    tool = tools.get(call.name)
+    if tool is None:
+        close = difflib.get_close_matches(call.name, tools, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ToolNotFoundError(f"there is no tool {call.name!r}.{hint} The tools are: {', '.join(tools) or 'none'}")
+    check_arguments(tool, call.arguments)
+    output: Any = tool.execute(call.arguments, call)
+    if hasattr(output, "__await__"):
+        output = await output
+    try:
+        return result_of(output)
+    except (TypeError, ValueError) as exc:
+        raise ToolError(f"the tool {call.name} returned what is no result: {exc}") from exc
+
+
+async def review(hook: Hooks, call: ToolCall, result: ToolResult, mask: Callable[[str], str]) -> Reviewed:
+    """Ask what the model shall read, and mask secrets in it.  Cancellation passes."""
+    contexts: tuple[HookContext, ...] = ()
+    try:
+        verdict = await hook.tools_post_execute(agent=call.agent, call=call, result=result)
+        contexts = contexts_of(verdict)
+        if isinstance(verdict, Block):
+            result = ToolResult(verdict.reason, is_error=True)
+        elif verdict.content is not None:
+            result = evolve(result, content=verdict.content)
+    except Exception as exc:
+        result = error_result(exc)
+    return Reviewed(evolve(result, content=tuple(_masked(block, mask) for block in result.content)), contexts)
+
+
+def _masked(block: ContentBlock, mask: Callable[[str], str]) -> ContentBlock:
+    if not isinstance(block, Text):
+        return block
+    masked = mask(block.text)
+    return block if masked == block.text else Text(masked)
+
+
+async def run_call(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall, mask: Callable[[str], str]) -> Reviewed:
+    """All three stages for one call, outside of any loop."""
+    result = await judge(hook, call)
+    if result is None:
+        result = await run(hook, tools, call)
+    return await review(hook, call, result, mask)

@@ -1,0 +1,131 @@
+"""Tools, calls and results: the values that the pipeline and its hooks pass around."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import field, frozen
+
+from ..hooks import Collector
+from ..jsonvalue import Json, freeze
+from ..messages import Block, BlockLike, ToolSchema, blocks
+
+if TYPE_CHECKING:
+    from ..agents import Agent
+    from .views import CallView, ResultView
+
+__all__ = ["Tool", "ToolCall", "ToolErrorInfo", "ToolOutput", "ToolResult", "Tools"]
+
+
+@frozen
+class ToolErrorInfo:
+    """What went wrong, for programs: the error's class name and code."""
+
+    name: str
+    code: str
+
+
+@frozen(eq=False)
+class ToolCall:
+    """One call on its way through the pipeline.
+
+    Attributes:
+        id: the call's id, unique in the session.
+        name: the tool's name, as the model wrote it.
+        arguments: the parsed arguments, a JSON object that cannot be changed.
+        agent: who calls; None for a call made outside of any agent.
+        turn, step: where in the log the call stands; 0 outside of a turn.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Json] = field(converter=freeze)
+    agent: Agent | None = None
+    turn: int = 0
+    step: int = 0
+
+
+def _meta(value: Json) -> Json:
+    return None if value is None else freeze(value)
+
+
+@frozen
+class ToolResult:
+    """What a call came to.
+
+    Attributes:
+        content: what the model reads.
+        is_error: the call failed.
+        error: name and code of the failure, where it has them.
+        meta: JSON for user interfaces and plugins; it is logged and never reaches the model.
+    """
+
+    content: tuple[Block, ...] = field(converter=blocks)
+    is_error: bool = False
+    error: ToolErrorInfo | None = None
+    meta: Json = field(default=None, converter=_meta)
+
+
+ToolOutput: TypeAlias = "BlockLike | ToolResult"
+"""What a tool may return: a string, blocks, or a whole result."""
+
+
+@frozen(eq=False)
+class Tool:
+    """A tool that the model can call.  Most are made by the decorator `dsh.tool`.
+
+    Attributes:
+        name: what the model calls it by: letters, digits, ``_`` and ``-``, at most 64.
+        description: what the model reads of it.
+        parameters: a JSON schema of type object.
+        execute: called with the arguments, already checked against `parameters`, and the call;
+            may be ``async``.  What it raises becomes an error result.  A cancelled turn cancels it.
+        parallel: safe to run beside other calls of the same step.
+        present_call, present_result: how a user interface shows a call and its result; pure
+            functions that get unchecked arguments and answer None where they cannot tell.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json] = field(converter=freeze)
+    execute: Callable[[Mapping[str, Json], ToolCall], ToolOutput | Awaitable[ToolOutput]]
+    parallel: bool = False
+    present_call: Callable[[Mapping[str, Any]], CallView | None] | None = None
+    present_result: Callable[[Mapping[str, Any], ToolResult], ResultView | None] | None = None
+    schema: ToolSchema = field(init=False)
+
+    @schema.default
+    def _schema(self) -> ToolSchema:
+        return ToolSchema(self.name, self.description, self.parameters)
+
+
+class Tools(Collector[Tool]):
+    """The collector of ``tools_register``."""
+
+    def add(self, tool: Tool, *more: Tool, order: int = 0) -> None:
+        """Offer tools to the agent.  Of several with one name an agent's own scope wins; two in one
+        scope are an error.
+        """
+        for item in (tool, *more):
+            self.collect(item, order)
+
+    def by_name(self) -> dict[str, Tool]:
+        """The tools, sorted by name.
+
+        Raises:
+            PluginError: two plugins of one scope add a tool of the same name.
+        """
+        tools = self.unique(lambda tool: tool.name, "tool")
+        return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+
+
+def result_of(output: Any) -> ToolResult:
+    """A tool's return value as a result."""
+    if isinstance(output, ToolResult):
+        return output
+    if output is None:
+        return ToolResult(())
+    if isinstance(output, str | Iterable):
+        return ToolResult(output)
+    return ToolResult(blocks(output))

@@ -1,0 +1,137 @@
+"""Models behind chat-completions services: DeepSeek, OpenAI and everything that speaks as they do.
+
+``deepseek`` and ``openai`` need only their key in the environment; any other service is a table::
+
+    [providers.groq]
+    base_url = "https://api.groq.com/openai/v1"
+    key_env = "GROQ_API_KEY"
+    models = ["openai/gpt-oss-120b"]
+
+A plugin that brings a service of its own implements ``chat_providers``::
+
+    @hookimpl(optionalhook=True)
+    def chat_providers(harness, providers):
+        providers.add("house", base_url="http://models.local/v1", models=["small"])
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from dsh import hookimpl, hookspec
+from dsh.hooks.collector import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dsh.harness import Harness
+    from dsh.hooks import PluginManager
+    from dsh.jsonvalue import Json
+    from dsh.llm.adapter import Adapters
+    from dsh.secrets import Secrets
+    from dsh_chat.providers import Connect, Provider, ProviderSettings
+
+__all__ = ["ChatHooks", "Providers"]
+
+
+class Providers(Collector[Any]):
+    """The collector of ``chat_providers``."""
+
+    def add(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] = {},
+        dialect: Mapping[str, Json] = {},
+        models: Sequence[str] = (),
+        connect: Connect | None = None,
+        configured: bool = True,
+    ) -> None:
+        """Serve all models named ``name/...`` by a chat-completions service.
+
+        A table ``[providers.NAME]`` with a ``base_url`` wins over this.
+
+        Args:
+            base_url: up to and without ``/chat/completions``; not needed with `connect`.
+            api_key: sent as a bearer token; None sends none.
+            headers: further headers.
+            dialect: switches, as a table of the configuration has them.
+            models: names that are known to work; the first is the default.
+            connect: for a server that must be started first: gives base URL and key.  It is awaited
+                before a request until it has succeeded, and again when the server has gone.  It
+                raises `DshError` or OSError; being cancelled, it leaves nothing half started.
+            configured: whether it may be chosen when nobody named a model.
+
+        Raises:
+            ConfigError: an argument is wrong.
+        """
+        from dsh_chat.providers import offered
+
+        self.collect(offered(name, base_url, api_key, headers, dialect, tuple(models), connect, configured))
+
+
+class ChatHooks(Protocol):
+    """The hooks of this plugin."""
+
+    @hookspec(collect="providers")
+    def chat_providers(self, harness: Harness, providers: Providers) -> None:
+        """Called when a harness opens, for further chat-completions services.
+
+        :param harness: the harness.
+        :param providers: add services to it.
+
+        Raising discards the collection and keeps the harness from opening.  Nothing can cancel it.
+        Return None.
+        """
+
+
+@hookimpl
+def dsh_add_hookspecs(manager: PluginManager) -> None:
+    manager.add_hookspecs(ChatHooks)
+
+
+@hookimpl
+def dsh_configure(harness: Harness) -> None:
+    from dsh_chat.providers import secret_values
+
+    # The hook for secrets does not know the tables, in which further variables are named.
+    for name, value in secret_values(_tables(harness), os.environ).items():
+        harness.secrets.add(value, name)
+
+
+@hookimpl
+def secrets_register(secrets: Secrets) -> None:
+    from dsh_chat.providers import secret_values
+
+    for name, value in secret_values({}, os.environ).items():
+        secrets.add(value, name)
+
+
+@hookimpl
+def llm_adapters(harness: Harness, adapters: Adapters) -> None:
+    from dsh_chat.adapter import ChatAdapter
+
+    for provider in _providers(harness):
+        adapters.add(provider.name, ChatAdapter(provider))
+
+
+def _tables(harness: Harness) -> dict[str, ProviderSettings]:
+    from dsh_chat.providers import ProviderSettings
+
+    return harness.config.section("providers", dict[str, ProviderSettings])
+
+
+def _providers(harness: Harness) -> list[Provider]:
+    """Every service, each name once: tables before plugins before what is built in."""
+    from dsh_chat.providers import BUILT_IN, built_in, configured
+
+    tables = _tables(harness)
+    found = {name: built_in(name, os.environ) for name in BUILT_IN}
+    providers = Providers()
+    cast("ChatHooks", harness.hook).chat_providers(harness=harness, providers=providers)
+    found.update({provider.name: provider for provider in providers})
+    found.update({name: configured(name, table, os.environ) for name, table in tables.items()})
+    return list(found.values())

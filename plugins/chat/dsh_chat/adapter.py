@@ -1,0 +1,177 @@
+"""The adapter of one service."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import trio
+
+from dsh.errors import DshError, LlmError
+from dsh.llm.adapter import Request
+from dsh_chat.encode import Encoder
+from dsh_chat.failures import http_failure
+from dsh_chat.http import Exchange, Pool, Target, Transport
+from dsh_chat.providers import Provider, check_key
+from dsh_chat.stream import ChatStream, read_all
+
+__all__ = ["ChatAdapter"]
+
+_MOST_ERROR = 64 * 1024
+_FOR_ERROR = 30.0
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class ChatAdapter:
+    """Speaks chat completions with one `Provider`.
+
+    Any number of requests may be under way; each has a connection of its own.
+
+    Attributes:
+        models: names that are known to work.
+        configured: it has what it needs to be asked.
+        default_model: what to ask when nobody named a model, without the provider's name.
+    """
+
+    def __init__(self, provider: Provider, transport: Transport | None = None) -> None:
+        """Args: transport: what sends the requests; made when it is first needed, if not given."""
+        self._provider = provider
+        self._encoder = Encoder(provider.dialect)
+        self._transport = transport
+        self._key = provider.api_key
+        self._connecting = trio.Lock()
+        self.models: Sequence[str] = provider.models
+        self.configured = provider.configured
+        self.default_model = provider.default_model or (provider.models[0] if provider.models else None)
+
+    def __repr__(self) -> str:
+        return f"ChatAdapter({self._provider!r})"
+
+    @property
+    def provider(self) -> Provider:
+        return self._provider
+
+    def stream(self, request: Request, model: str) -> ChatStream:
+        """The answer to `request`; nothing is sent before its first chunk is asked for."""
+        return ChatStream(self, request, model)
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept.  Streams that are open go on and close their own."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def send(self, request: Request, model: str) -> Exchange:
+        """Send `request` and wait until the service accepts it.
+
+        Raises:
+            LlmError: it cannot be reached, or refuses.
+        """
+        provider = self._provider
+        if provider.problem is not None:
+            raise LlmError(f"{provider.name}: {provider.problem}", code="AUTH")
+        exchange = await self._request(self._encoder.body(request, model))
+        if exchange.status == 200:
+            return exchange
+        try:
+            body = await read_all(exchange, min(_FOR_ERROR, provider.dialect.between), _MOST_ERROR)
+        except LlmError:
+            body = b""
+        finally:
+            await exchange.release(whole=False)
+        raise self.masked(
+            http_failure(provider.name, exchange.status, exchange.headers, body, key_hint=self._key_hint())
+        )
+
+    async def _request(self, body: bytes) -> Exchange:
+        transport = await self._reach()
+        try:
+            return await transport.request(body, self._provider.dialect.first_byte)
+        except LlmError as error:
+            if error.code != "UNAVAILABLE" or self._provider.connect is None:
+                raise
+        # The server that was started for us is gone; have it started anew, once.
+        if self._transport is transport:
+            self._transport = None
+            await transport.aclose()
+        transport = await self._reach()
+        return await transport.request(body, self._provider.dialect.first_byte)
+
+    def _key_hint(self) -> str:
+        variable = self._provider.key_env
+        if variable is None:
+            return "name the variable that holds its key with key_env" if self._key is None else "its key is wrong"
+        return f"check {variable}" if self._key else f"set {variable}"
+
+    def masked(self, error: LlmError) -> LlmError:
+        """`error` without the key, should a service repeat it, or a header's value."""
+        text = error.message
+        for secret in (self._key, *self._provider.headers.values()):
+            if secret and len(secret) >= 8:
+                text = text.replace(secret, "***")
+        error.message = text
+        error.args = (text,)
+        return error
+
+    async def _reach(self) -> Transport:
+        if self._transport is not None:
+            return self._transport
+        provider = self._provider
+        async with self._connecting:
+            if self._transport is None:
+                url, key = provider.base_url, provider.api_key
+                if provider.connect is not None:
+                    try:
+                        url, key = await provider.connect()
+                    except DshError:
+                        raise
+                    except OSError as error:
+                        raise LlmError(f"{provider.name} cannot be started: {error}", code="UNAVAILABLE") from error
+                    if key is not None:
+                        key, problem = check_key(f"the key of {provider.name}", key)
+                        if problem is not None:
+                            raise LlmError(problem, code="AUTH")
+                assert url is not None
+                self._key = key
+                self._transport = _transport(_target(provider, url, key))
+            return self._transport
+
+
+def _target(provider: Provider, url: str, key: str | None) -> Target:
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    host = parts.hostname or ""
+    shown = f"[{host}]" if ":" in host else host
+    headers = {
+        "host": shown if parts.port is None else f"{shown}:{parts.port}",
+        "user-agent": f"dsh/{_version()}",
+        "accept": "text/event-stream",
+        "content-type": "application/json",
+    }
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    headers.update({name.lower(): value for name, value in provider.headers.items()})
+    port = parts.port or (443 if secure else 80)
+    path = f"{parts.path.rstrip('/')}/chat/completions"
+    return Target(provider.name, secure, host, port, path, tuple(headers.items()), provider.connect_timeout)
+
+
+def _transport(target: Target) -> Transport:
+    names = {name.lower() for name, value in os.environ.items() if value}
+    if sys.platform in ("darwin", "win32") or not names.isdisjoint(_PROXIES):
+        # httpx takes its time to import and is only needed here.
+        from dsh_chat.proxied import ProxiedTransport, proxy_of
+
+        if proxy := proxy_of(target):
+            return ProxiedTransport(target, proxy)
+    return Pool(target)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("dsh-harness")
+    except PackageNotFoundError:
+        return "0"

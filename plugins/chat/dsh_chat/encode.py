@@ -1,0 +1,223 @@
+"""Requests as bytes: every message is encoded once, and a request is a head and a join.
+
+What is sent is valid for strict services whatever the log holds: results directly follow the
+message that called, every call has one, arguments are JSON objects, nothing is empty.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attrs import frozen
+
+from dsh.jsonvalue import Json, dumps, loads
+from dsh.llm.adapter import Request
+from dsh.messages import Message, Reasoning, ToolCallBlock, ToolResultBlock, ToolSchema, text_of
+from dsh_chat.dialect import Dialect
+
+__all__ = ["Encoder"]
+
+_HEADS = 128
+_NO_TEXT = "(no output)"
+_NO_RESULT = "(the call was not answered)"
+_BAD_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@frozen
+class _Part:
+    """One message, encoded.
+
+    Attributes:
+        data: what is sent of it beside results; empty for none.
+        calls: ids that must be answered after it.
+        results: of each, the call's id, the answer, and the same text from a user, for a call that nobody made.
+    """
+
+    data: bytes
+    calls: tuple[str, ...] = ()
+    results: tuple[tuple[str, bytes, bytes], ...] = ()
+    closing: bool = False
+    """From the assistant: nothing before it can be answered any more."""
+
+
+@frozen(eq=False)
+class _Head:
+    """What comes before the messages, and the tools that are in it."""
+
+    tools: tuple[ToolSchema, ...] | None
+    data: bytes
+
+
+class Encoder:
+    """Turns requests into bodies, in the dialect of one service.
+
+    A message's encoded form is kept in its `Message.memo`.  The last message of a request also
+    keeps the list of all of them, which the next request takes over, so that a request costs what
+    is new in it, one comparison and one join; it is gone with the messages.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._memo_key = f"chat:{dialect.send_reasoning}:{dialect.reasoning_field}:{dialect.system_role}"
+        self._list_key = f"{self._memo_key}:list"
+        self._heads: dict[tuple[object, ...], _Head] = {}
+
+    def body(self, request: Request, model: str) -> bytes:
+        """The body that asks `model` for the answer to `request`."""
+        head = self._head(request, model)
+        parts = self._parts(request.messages)
+        if not parts:
+            return head.removesuffix(b",") + b"]}"
+        return head + b",".join(parts) + b"]}"
+
+    def _head(self, request: Request, model: str) -> bytes:
+        """Everything before the first message, with the system prompt as one."""
+        key = (model, request.system, request.temperature, request.max_tokens, request.stop)
+        known = self._heads.pop(key, None)
+        if known is None or (known.tools is not request.tools and known.tools != request.tools):
+            known = _Head(request.tools, self._encode_head(request, model))
+        self._heads[key] = known
+        if len(self._heads) > _HEADS:
+            del self._heads[next(iter(self._heads))]
+        return known.data
+
+    def _encode_head(self, request: Request, model: str) -> bytes:
+        dialect = self._dialect
+        fields: dict[str, Json] = {"model": model, "stream": True}
+        if dialect.stream_usage:
+            fields["stream_options"] = {"include_usage": True}
+        if dialect.thinking is not None:
+            fields["thinking"] = {"type": dialect.thinking}
+        if dialect.reasoning_effort is not None:
+            fields["reasoning_effort"] = dialect.reasoning_effort
+        if request.temperature is not None:
+            fields["temperature"] = request.temperature
+        if request.max_tokens is not None:
+            fields[dialect.max_tokens_field] = request.max_tokens
+        if request.stop:
+            fields["stop"] = list(request.stop)
+        fields.update(dialect.extra_body)
+        if request.tools:
+            fields["tools"] = [_tool(tool) for tool in request.tools]
+        head = dumps(fields)[:-1] + b',"messages":['
+        if request.system:
+            head += dumps({"role": dialect.system_role, "content": request.system}) + b","
+        return head
+
+    def _parts(self, messages: tuple[Message, ...]) -> list[bytes]:
+        parts, known = self._take_over(messages)
+        ordered = _Order(parts)
+        for message in messages[known:]:
+            part = message.memo.get(self._memo_key)
+            if part is None:
+                part = message.memo[self._memo_key] = self._encode(message)
+            ordered.add(part)
+        if not ordered.clean:
+            # The list now ends in a guess that the next message may disprove.
+            ordered.close()
+        elif messages:
+            messages[-1].memo[self._list_key] = (messages[:-1], parts)
+        return parts
+
+    def _take_over(self, messages: tuple[Message, ...]) -> tuple[list[bytes], int]:
+        """The list that an earlier request left, and the number of messages it stands for."""
+        for last in range(len(messages) - 1, -1, -1):
+            # Taken out, because whoever extends the list must be the only one to hold it.
+            found = messages[last].memo.pop(self._list_key, None)
+            if found is not None:
+                before, parts = found
+                if messages[:last] == before:
+                    return parts, last + 1
+                break
+        return [], 0
+
+    def _encode(self, message: Message) -> _Part:
+        text = text_of(message.content)
+        if message.role == "assistant":
+            return self._assistant(message, text)
+        if message.role == "system":
+            return _Part(dumps({"role": self._dialect.system_role, "content": text}))
+        results = []
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                said = text_of(block.content) or _NO_TEXT
+                answer = {"role": "tool", "tool_call_id": block.tool_call_id, "content": said}
+                results.append((block.tool_call_id, dumps(answer), dumps({"role": "user", "content": said})))
+        data = dumps({"role": "user", "content": text}) if text or not results else b""
+        return _Part(data, results=tuple(results))
+
+    def _assistant(self, message: Message, text: str) -> _Part:
+        calls = [block for block in message.content if isinstance(block, ToolCallBlock)]
+        if not calls and not text.strip():
+            # Services refuse an answer that says nothing, and it is nothing to them.
+            return _Part(b"")
+        wire: dict[str, Json] = {"role": "assistant", "content": text}
+        send = self._dialect.send_reasoning
+        if send == "always" or (send == "tool-calls" and calls):
+            wire[self._dialect.reasoning_field] = "".join(b.text for b in message.content if isinstance(b, Reasoning))
+        if calls:
+            wire["tool_calls"] = [_call(call) for call in calls]
+        return _Part(dumps(wire), calls=tuple(dict.fromkeys(call.id for call in calls)), closing=True)
+
+
+class _Order:
+    """Puts encoded messages where a service wants them, as long as nothing is open at the end."""
+
+    __slots__ = ("_held", "_open", "_parts")
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self._parts = parts
+        self._open: list[str] = []
+        self._held: list[bytes] = []
+
+    @property
+    def clean(self) -> bool:
+        """All calls are answered."""
+        return not self._open
+
+    def add(self, part: _Part) -> None:
+        """Append `part`; what comes between a call and its result waits for the result."""
+        if part.results:
+            for call, answer, spoken in part.results:
+                if call in self._open:
+                    self._open.remove(call)
+                    self._parts.append(answer)
+                else:
+                    (self._held if self._open else self._parts).append(spoken)
+            if not self._open and self._held:
+                self.close()
+        if not part.data:
+            return
+        if part.closing and self._open:
+            self.close()
+        (self._held if self._open else self._parts).append(part.data)
+        if part.calls:
+            self._open = list(part.calls)
+
+    def close(self) -> None:
+        """Answer what is open, and let go of what waited."""
+        for call in self._open:
+            self._parts.append(dumps({"role": "tool", "tool_call_id": call, "content": _NO_RESULT}))
+        self._open = []
+        self._parts.extend(self._held)
+        self._held.clear()
+
+
+def _tool(tool: ToolSchema) -> Json:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+    }
+
+
+def _call(call: ToolCallBlock) -> Json:
+    name = _BAD_IN_NAME.sub("_", call.name)[:64] or "unknown_tool"
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": _arguments(call.arguments)}}
+
+
+def _arguments(text: str) -> str:
+    """`text` if it is a JSON object, as strict services demand; an empty object otherwise."""
+    try:
+        return text if isinstance(loads(text), dict) else "{}"
+    except ValueError:
+        return "{}"

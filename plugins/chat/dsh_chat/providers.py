@@ -1,0 +1,300 @@
+"""Services as data: where they are, how they want to be spoken to, which key they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from attrs import field, fields_dict, frozen
+
+from dsh.errors import ConfigError
+from dsh.jsonvalue import Json
+from dsh_chat.dialect import Dialect, SendReasoning, dialect_of
+
+__all__ = [
+    "BUILT_IN",
+    "BuiltIn",
+    "Connect",
+    "Provider",
+    "ProviderSettings",
+    "built_in",
+    "check_headers",
+    "check_key",
+    "check_url",
+    "configured",
+    "offered",
+    "secret_values",
+]
+
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+Connect: TypeAlias = "Callable[[], Awaitable[tuple[str, str | None]]]"
+
+
+@frozen
+class Provider:
+    """A service that can be asked.
+
+    Attributes:
+        base_url: up to and without ``/chat/completions``; None if `connect` tells it.
+        key_env: the variable that holds the key, for messages.
+        headers: further headers; like the key, they are never shown.
+        models: names that are known to work; the first is the default unless `default_model` is given.
+        connect: gives base URL and key of a service that has to be started first.
+        connect_timeout: seconds.
+        configured: whether there is reason to believe that it can be asked.
+        problem: why it cannot be, in words for the person; None when it can.
+    """
+
+    name: str
+    base_url: str | None
+    api_key: str | None = field(default=None, repr=False)
+    key_env: str | None = None
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    models: tuple[str, ...] = ()
+    default_model: str | None = None
+    dialect: Dialect = field(factory=Dialect)
+    connect: Connect | None = field(default=None, repr=False)
+    connect_timeout: float = 20.0
+    configured: bool = True
+    problem: str | None = None
+
+
+@frozen
+class BuiltIn:
+    """A service that needs no table in the configuration.
+
+    Attributes:
+        url_env: the variable that moves it elsewhere.
+        elsewhere: how to speak to what is there; copies know less than the original.
+    """
+
+    base_url: str
+    key_env: str
+    url_env: str
+    models: tuple[str, ...]
+    dialect: Dialect
+    elsewhere: Dialect
+
+
+_DEEPSEEK = Dialect(send_reasoning="always")
+
+BUILT_IN: Mapping[str, BuiltIn] = {
+    "deepseek": BuiltIn(
+        "https://api.deepseek.com",
+        "DEEPSEEK_API_KEY",
+        "DEEPSEEK_BASE_URL",
+        ("deepseek-v4-flash", "deepseek-v4-pro"),
+        _DEEPSEEK,
+        _DEEPSEEK,
+    ),
+    "openai": BuiltIn(
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        ("gpt-5-mini", "gpt-5.4", "gpt-5-nano", "gpt-4.1-nano", "gpt-4o-mini"),
+        Dialect(max_tokens_field="max_completion_tokens"),
+        Dialect(),
+    ),
+}
+
+
+@frozen(kw_only=True)
+class ProviderSettings:
+    """A table ``[providers.NAME]``; what is left out is the built-in service's own, or `Dialect`'s default."""
+
+    base_url: str | None = None
+    key_env: str | None = None
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    models: tuple[str, ...] = ()
+    default_model: str | None = None
+    connect_timeout: float = 20.0
+    max_tokens_field: str | None = None
+    send_reasoning: SendReasoning | None = None
+    reasoning_field: str | None = None
+    system_role: str | None = None
+    stream_usage: bool | None = None
+    thinking: Literal["enabled", "disabled"] | None = None
+    reasoning_effort: str | None = None
+    extra_body: dict[str, Any] | None = None
+    first_byte: float | None = None
+    between: float | None = None
+
+    def dialect(self, provider: str, base: Dialect) -> Dialect:
+        """`base` with the switches that this table sets."""
+        given = {name: getattr(self, name) for name in fields_dict(Dialect)}
+        return dialect_of(provider, {name: value for name, value in given.items() if value is not None}, base)
+
+
+def _check_name(name: str) -> None:
+    if not name or "/" in name or name.split() != [name]:
+        raise ConfigError(
+            f"{name!r} cannot name a provider: models are called NAME/MODEL, so it has no slash and no space"
+        )
+
+
+def check_key(variable: str, value: str | None) -> tuple[str | None, str | None]:
+    """The key in `value` and what is wrong with it; an empty one is none.  The value is in no message."""
+    key = (value or "").strip()
+    if not key:
+        return None, f"there is no key; set {variable}"
+    if not key.isascii() or not key.isprintable() or " " in key:
+        return (
+            None,
+            f"{variable} holds no key: there is a line break, a space or a letter outside of ASCII in it; set it anew",
+        )
+    return key, None
+
+
+def check_url(what: str, url: str) -> str:
+    """`url` without what a request adds to it.
+
+    Raises:
+        ConfigError: it is no address of an HTTP service; names `what` has to be corrected.
+    """
+    url = url.strip().rstrip("/").removesuffix("/chat/completions")
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(f"{what} is no address of a service; it looks like https://host/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{what} has a name or password in it; put the key in a variable and name it with key_env")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{what} ends in a query or fragment, which a base URL cannot have; remove it")
+    return url
+
+
+def check_headers(provider: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """`headers`, if they can be sent.
+
+    Raises:
+        ConfigError: one cannot; its value is not in the message.
+    """
+    for name, value in headers.items():
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            raise ConfigError(f"providers.{provider}.headers: {name!r} is no name of a header")
+        if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
+            raise ConfigError(f"providers.{provider}.headers: {name!r} is written by dsh itself; remove it")
+        if not value.isascii() or not value.isprintable():
+            raise ConfigError(
+                f"providers.{provider}.headers.{name}: its value has a line break or a letter outside of ASCII"
+            )
+    return dict(headers)
+
+
+def built_in(name: str, environ: Mapping[str, str], settings: ProviderSettings | None = None) -> Provider:
+    """The built-in service `name`, as the environment and its table have it.
+
+    Raises:
+        ConfigError: the table or the variable for the base URL is wrong.
+    """
+    own = BUILT_IN[name]
+    table = settings or ProviderSettings()
+    moved = environ.get(own.url_env, "").strip()
+    if table.base_url:
+        url = check_url(f"providers.{name}.base_url", table.base_url)
+    elif moved:
+        url = check_url(own.url_env, moved)
+    else:
+        url = own.base_url
+    elsewhere = url != own.base_url
+    variable = table.key_env or own.key_env
+    key, problem = check_key(variable, environ.get(variable))
+    if elsewhere and not table.key_env and not environ.get(variable, "").strip():
+        problem = None
+    return Provider(
+        name,
+        url,
+        key,
+        variable,
+        check_headers(name, table.headers),
+        table.models or own.models,
+        table.default_model,
+        table.dialect(name, own.elsewhere if elsewhere else own.dialect),
+        connect_timeout=table.connect_timeout,
+        configured=problem is None,
+        problem=problem,
+    )
+
+
+def configured(name: str, settings: ProviderSettings, environ: Mapping[str, str]) -> Provider:
+    """The service of a table ``[providers.NAME]``.
+
+    Raises:
+        ConfigError: the table is wrong; the message names the key.
+    """
+    if name in BUILT_IN:
+        return built_in(name, environ, settings)
+    _check_name(name)
+    if not settings.base_url:
+        raise ConfigError(f"[providers.{name}] has no base_url; add one, such as https://host/v1")
+    key: str | None = None
+    problem: str | None = None
+    if settings.key_env:
+        key, problem = check_key(settings.key_env, environ.get(settings.key_env))
+    return Provider(
+        name,
+        check_url(f"providers.{name}.base_url", settings.base_url),
+        key,
+        settings.key_env,
+        check_headers(name, settings.headers),
+        settings.models,
+        settings.default_model,
+        settings.dialect(name, Dialect()),
+        connect_timeout=settings.connect_timeout,
+        configured=problem is None,
+        problem=problem,
+    )
+
+
+def offered(
+    name: str,
+    base_url: str | None,
+    api_key: str | None,
+    headers: Mapping[str, str],
+    dialect: Mapping[str, Json],
+    models: tuple[str, ...],
+    connect: Connect | None,
+    is_configured: bool,
+) -> Provider:
+    """The service that a plugin brings.
+
+    Raises:
+        ConfigError: an argument is wrong.
+    """
+    _check_name(name)
+    if base_url is None and connect is None:
+        raise ConfigError(f"the provider {name!r} has neither base_url nor connect; give one of them")
+    key, problem = (None, None) if api_key is None else check_key(f"the api_key of {name}", api_key)
+    if problem is not None:
+        raise ConfigError(problem)
+    return Provider(
+        name,
+        None if base_url is None else check_url(f"the base_url of {name}", base_url),
+        key,
+        None,
+        check_headers(name, headers),
+        models,
+        dialect=dialect_of(name, dialect, Dialect()),
+        connect=connect,
+        configured=is_configured,
+    )
+
+
+def secret_values(tables: Mapping[str, ProviderSettings], environ: Mapping[str, str]) -> dict[str, str]:
+    """Everything that must not be shown, by where it stands: keys, and headers that sound like them."""
+    variables = {own.key_env for own in BUILT_IN.values()} | {
+        table.key_env for table in tables.values() if table.key_env
+    }
+    found = {name: environ[name].strip() for name in sorted(variables) if environ.get(name, "").strip()}
+    for provider, table in tables.items():
+        for name, value in table.headers.items():
+            if _SECRET_HEADER.search(name):
+                found[f"providers.{provider}.headers.{name}"] = value
+                if (bare := value.rpartition(" ")[2]) != value:
+                    found[f"the key in providers.{provider}.headers.{name}"] = bare
+    return found

@@ -1,0 +1,266 @@
+"""Wire chunks into dsh's chunks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from dsh.errors import LlmError
+from dsh.jsonvalue import dumps, loads
+from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
+from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
+from dsh_chat.failures import shorten, stream_failure
+from dsh_chat.sse import ErrorData
+from dsh_chat.usage import token_usage
+
+__all__ = ["Translator"]
+
+_FINISHES = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "length": "max-tokens",
+    "max_tokens": "max-tokens",
+    "model_length": "max-tokens",
+}
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+
+
+class _Block:
+    """A block that is being received."""
+
+    __slots__ = ("carry", "id", "index", "key", "name", "pieces")
+
+    def __init__(self, index: int, key: object = None) -> None:
+        self.index = index
+        self.key = key
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.carry = ""
+
+    def text(self) -> str:
+        return "".join(self.pieces) + self.carry
+
+    def take(self, piece: str) -> str:
+        """`piece`, recorded; half of a surrogate pair waits for its other half."""
+        if self.carry or "\ud800" <= piece[-1] <= "\udbff":
+            piece = self.carry + piece
+            self.carry = piece[-1] if "\ud800" <= piece[-1] <= "\udbff" else ""
+            piece = piece[:-1] if self.carry else piece
+            piece = piece.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        self.pieces.append(piece)
+        return piece
+
+
+class Translator:
+    """Takes the data of a stream's events in order and gives chunks.
+
+    There is one block of reasoning, one of text and one for each call; they are numbered as they
+    appear.  Their ends, the usage and the finish come together, from `finish`.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._blocks: list[tuple[str, _Block]] = []
+        self._text: _Block | None = None
+        self._thought: _Block | None = None
+        self._calls: list[_Block] = []
+        self._usage: Any = None
+        self._finish: str | None = None
+        self._refused = False
+        self.done = False
+        """``[DONE]`` has come."""
+
+    @property
+    def complete(self) -> bool:
+        """The service said that the answer is over."""
+        return self.done or self._finish is not None
+
+    def feed(self, payload: bytes, out: list[Chunk]) -> None:
+        """Add what `payload` says to `out`.
+
+        Raises:
+            LlmError: it is an error of the service, or nothing that can be understood; what came
+                before it is in `out`.
+        """
+        if payload.startswith(b"[DONE]"):
+            self.done = True
+            return
+        try:
+            wire = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            wire = self._parse(payload)
+        self.take(wire, out, failed=payload.__class__ is ErrorData)
+
+    def take(self, wire: Any, out: list[Chunk], *, failed: bool = False) -> None:
+        """`feed` for JSON that is parsed already; a whole answer that was not streamed will do as well."""
+        try:
+            choices = wire.get("choices")
+            if failed or wire.get("error") or (choices is None and self._is_complaint(wire)):
+                raise stream_failure(self._provider, wire)
+            if usage := wire.get("usage"):
+                self._usage = usage
+            for choice in choices or ():
+                if choice.get("index"):
+                    continue
+                delta = choice.get("delta")
+                if delta is None:
+                    delta = self._whole(choice.get("message"))
+                if delta:
+                    self._delta(delta, out)
+                if reason := choice.get("finish_reason"):
+                    self._finish = str(reason)
+                    # Groq had its counters in a place of their own.
+                    self._usage = self._usage or (wire.get("x_groq") or {}).get("usage")
+        except (AttributeError, TypeError, KeyError) as error:
+            raise self._malformed(dumps(wire)) from error
+
+    def finish(self) -> list[Chunk]:
+        """The blocks' ends, the usage if there was any, and the finish.
+
+        Raises:
+            LlmError: the service said nothing at all (``EMPTY_RESPONSE``).
+        """
+        if not self._blocks and self._finish is None and self._usage is None:
+            raise LlmError(f"{self._provider} sent an empty answer", code="EMPTY_RESPONSE", retryable=True)
+        out: list[Chunk] = []
+        for kind, block in self._blocks:
+            if kind == "text":
+                out.append(BlockEnd(block.index, Text(block.text())))
+            elif kind == "reasoning":
+                out.append(BlockEnd(block.index, Reasoning(block.text())))
+            else:
+                call = ToolCallBlock(block.id or f"call-{block.index}", block.name, block.text())
+                out.append(BlockEnd(block.index, call))
+        if isinstance(self._usage, dict):
+            out.append(Usage(token_usage(self._usage)))
+        out.append(Finish(self._reason()))
+        return out
+
+    def _reason(self) -> FinishReason:
+        if self._finish is None:
+            return FinishReason("tool-calls" if self._calls else "stop")
+        kind = _FINISHES.get(self._finish.lower())
+        if kind is None:
+            text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
+            return FinishReason("error", text, self._finish.upper())
+        return FinishReason("refusal" if self._refused and kind == "stop" else kind)
+
+    def _delta(self, delta: dict[str, Any], out: list[Chunk]) -> None:
+        for name in _REASONING:
+            thought = delta.get(name)
+            if thought and thought.__class__ is str:
+                self._think(thought, out)
+                break
+        content = delta.get("content")
+        if content:
+            if content.__class__ is str:
+                self._say(content, out)
+            else:
+                self._parts(content, out)
+        if calls := delta.get("tool_calls"):
+            for call in calls:
+                self._call(call, out)
+        if (refusal := delta.get("refusal")) and refusal.__class__ is str:
+            self._refused = True
+            self._say(refusal, out)
+
+    def _say(self, text: str, out: list[Chunk]) -> None:
+        block = self._text
+        if block is None:
+            block = self._text = self._open("text", out)
+        out.append(TextDelta(block.index, block.take(text)))
+
+    def _think(self, text: str, out: list[Chunk]) -> None:
+        block = self._thought
+        if block is None:
+            block = self._thought = self._open("reasoning", out)
+        out.append(ReasoningDelta(block.index, block.take(text)))
+
+    def _open(self, kind: str, out: list[Chunk], key: object = None) -> _Block:
+        block = _Block(len(self._blocks), key)
+        self._blocks.append((kind, block))
+        out.append(BlockStart(block.index, kind))
+        return block
+
+    def _parts(self, parts: Any, out: list[Chunk]) -> None:
+        """Content that is a list of parts, thoughts among them."""
+        for part in parts if isinstance(parts, list) else ():
+            if part.get("type") == "thinking":
+                thinking = part.get("thinking")
+                pieces = [thinking] if isinstance(thinking, str) else [p.get("text") for p in thinking or ()]
+                for piece in filter(None, pieces):
+                    self._think(piece, out)
+            elif part.get("type") == "text" and part.get("text"):
+                self._say(part["text"], out)
+
+    def _call(self, wire: dict[str, Any], out: list[Chunk]) -> None:
+        function = wire.get("function") or {}
+        call_id, name, arguments = wire.get("id"), function.get("name"), function.get("arguments")
+        call_id = str(call_id) if call_id is not None else ""
+        name = name if isinstance(name, str) else ""
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = dumps(arguments).decode()
+        block = self._find(wire.get("index"), call_id, name, arguments)
+        if block is None:
+            block = self._open("tool-call", out, wire.get("index"))
+            self._calls.append(block)
+        block.id = call_id or block.id
+        block.name = name or block.name
+        if arguments:
+            arguments = block.take(arguments)
+        out.append(ToolCallDelta(block.index, block.id, block.name or None, arguments))
+
+    def _find(self, index: Any, call_id: str, name: str, arguments: str) -> _Block | None:
+        """The call that a fragment continues; None if it starts one.
+
+        The index decides.  Where it is missing, or used twice, a new id starts a new call.
+        """
+        mine = [block for block in self._calls if block.key == index] if index is not None else self._calls
+        if not mine:
+            unnumbered = bool(self._calls) and self._calls[-1].key is None and not call_id and not name
+            return self._calls[-1] if unnumbered else None
+        last = mine[-1]
+        if call_id and last.id and call_id != last.id:
+            return next((block for block in mine if block.id == call_id), None)
+        if not call_id or not last.id:
+            whole = bool(name and last.name and arguments.lstrip().startswith("{")) and _is_object(last.text())
+            return None if whole else last
+        return last
+
+    def _whole(self, message: Any) -> Any:
+        """A message that was not streamed, as one delta."""
+        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
+            calls = [{**call, "index": n} for n, call in enumerate(message["tool_calls"])]
+            return {**message, "tool_calls": calls}
+        return message
+
+    def _is_complaint(self, wire: dict[str, Any]) -> bool:
+        return wire.get("object") == "error" or wire.get("type") == "error" or bool({"detail", "message"} & wire.keys())
+
+    def _parse(self, payload: bytes) -> Any:
+        """What the fast parser refuses: NaN in logprobs, halves of surrogate pairs."""
+        try:
+            return json.loads(payload)
+        except ValueError as error:
+            raise self._malformed(payload) from error
+
+    def _malformed(self, payload: bytes) -> LlmError:
+        text = shorten(payload.decode("utf-8", "replace"), 200)
+        return LlmError(f"{self._provider} sent data that cannot be understood: {text}", code="MALFORMED_RESPONSE")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except ValueError:
+        return False

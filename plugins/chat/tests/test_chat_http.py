@@ -1,0 +1,485 @@
+"""Connections to real servers: kept, found stale, cut, slow, refused, cancelled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import subprocess
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from dsh_chat.adapter import ChatAdapter
+from dsh_chat.dialect import Dialect
+from dsh_chat.framing import Body, Chunked, FramingError, body_of
+from dsh_chat.http import tls_context
+from dsh_chat.providers import Provider
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh import LlmError, Message, Request
+from dsh.llm.chunks import Chunk, Finish, TextDelta
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def say(*words: str) -> list[bytes]:
+    return [chunk(event({"content": word})) for word in words]
+
+
+STOP = chunk(event({}, "stop"))
+DONE = chunk(b"data: [DONE]\n\n")
+
+
+def answer(*words: str) -> list[bytes]:
+    return [HEAD, *say(*words), STOP, DONE, END]
+
+
+def adapter_for(server: Server, **dialect: Any) -> ChatAdapter:
+    return ChatAdapter(Provider("house", server.url, dialect=Dialect(**dialect)))
+
+
+async def ask(adapter: ChatAdapter, text: str = "hi") -> list[Chunk]:
+    async with aclosing(adapter.stream(Request("house/m", (Message("user", text),)), "m")) as stream:
+        return [chunk async for chunk in stream]
+
+
+def text_in(chunks: Sequence[Chunk]) -> str:
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+
+
+async def failure(adapter: ChatAdapter, text: str = "hi") -> LlmError:
+    with pytest.raises(LlmError) as caught:
+        await ask(adapter, text)
+    return caught.value
+
+
+async def test_request_is_a_post_with_the_headers_of_the_service(server: Server) -> None:
+    server.scripts = [answer("hello")]
+    provider = Provider("house", server.url, api_key="sk-12345678", headers={"X-Team": "blue"})
+    adapter = ChatAdapter(provider)
+
+    chunks = await ask(adapter)
+
+    assert text_in(chunks) == "hello"
+    head, body = server.requests[0]
+    lines = head.decode().lower().split("\r\n")
+    assert lines[0] == "post /v1/chat/completions http/1.1"
+    assert f"host: 127.0.0.1:{server.port}" in lines
+    assert "authorization: bearer sk-12345678" in lines
+    assert "x-team: blue" in lines
+    assert any(line.startswith("user-agent: dsh/") for line in lines)
+    assert json.loads(body)["model"] == "m"
+    await adapter.aclose()
+
+
+async def test_connection_is_kept_for_the_next_request(server: Server) -> None:
+    server.scripts = [answer("one"), answer("two")]
+    adapter = adapter_for(server)
+
+    assert text_in(await ask(adapter)) == "one"
+    assert text_in(await ask(adapter)) == "two"
+
+    assert server.connections == 1
+    await adapter.aclose()
+
+
+async def test_finish_does_not_wait_for_the_end_of_the_body(server: Server) -> None:
+    release = trio.Event()
+    server.scripts = [[HEAD, *say("one"), STOP, DONE, release.wait, END], answer("two")]
+    adapter = adapter_for(server)
+
+    chunks = await ask(adapter)
+    release.set()
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert isinstance(chunks[-1], Finish)
+    assert text_in(await ask(adapter)) == "two"
+    assert server.connections == 1
+    await adapter.aclose()
+
+
+async def test_connection_whose_body_did_not_end_is_not_used_again(server: Server) -> None:
+    server.scripts = [[HEAD, *say("one"), STOP, DONE], answer("two")]
+    adapter = adapter_for(server)
+
+    await ask(adapter)
+    assert text_in(await ask(adapter)) == "two"
+
+    assert server.connections == 2
+    await adapter.aclose()
+
+
+async def test_connection_closed_while_it_was_kept_is_replaced(server: Server) -> None:
+    server.scripts = [[*answer("one"), "close"], answer("two")]
+    adapter = adapter_for(server)
+
+    await ask(adapter)
+    await trio.testing.wait_all_tasks_blocked()
+    assert text_in(await ask(adapter)) == "two"
+
+    assert server.connections == 2
+    await adapter.aclose()
+
+
+async def test_kept_connection_that_closes_on_the_request_is_tried_once_more(server: Server) -> None:
+    server.scripts = [answer("one"), ["close"], answer("two")]
+    adapter = adapter_for(server)
+
+    await ask(adapter)
+    assert text_in(await ask(adapter)) == "two"
+
+    assert (server.connections, len(server.requests)) == (2, 3)
+    await adapter.aclose()
+
+
+async def test_fresh_connection_that_closes_without_an_answer_is_an_error(server: Server) -> None:
+    server.scripts = [["close"]]
+
+    error = await failure(adapter_for(server))
+
+    assert (error.code, error.retryable) == ("STREAM_CLOSED", True)
+    assert len(server.requests) == 1
+
+
+async def test_requests_at_the_same_time_have_connections_of_their_own(server: Server) -> None:
+    server.scripts = [[HEAD, *say("a"), 0.05, *say("b"), STOP, DONE, END]]
+    adapter = adapter_for(server)
+    texts: list[str] = []
+
+    async def one() -> None:
+        texts.append(text_in(await ask(adapter)))
+
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(one)
+
+    assert texts == ["ab"] * 200
+    assert server.connections == 100
+    await adapter.aclose()
+
+
+async def test_cancelling_closes_the_connection(server: Server) -> None:
+    server.scripts = [[HEAD, *say("one"), trio.sleep_forever], answer("two")]
+    adapter = adapter_for(server)
+    seen: list[Chunk] = []
+
+    with trio.CancelScope() as scope:
+        async with aclosing(adapter.stream(Request("house/m", (Message("user", "hi"),)), "m")) as stream:
+            async for part in stream:
+                seen.append(part)
+                if text_in(seen):
+                    scope.cancel()
+
+    assert scope.cancelled_caught
+    assert text_in(await ask(adapter)) == "two"
+    assert server.connections == 2
+    await adapter.aclose()
+
+
+async def test_closing_early_closes_the_connection_without_waiting(server: Server) -> None:
+    server.scripts = [[HEAD, *say("one"), trio.sleep_forever], answer("two")]
+    adapter = adapter_for(server)
+
+    stream = adapter.stream(Request("house/m", (Message("user", "hi"),)), "m")
+    await anext(stream)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await stream.aclose()
+
+    assert not scope.cancelled_caught
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+    await adapter.aclose()
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+async def test_body_that_breaks_off_is_an_error_after_what_came(server: Server, ending: str) -> None:
+    server.scripts = [[HEAD, *say("some", " text"), 0.01, ending]]
+    adapter = adapter_for(server)
+    seen: list[Chunk] = []
+
+    with pytest.raises(LlmError) as caught:
+        async for part in adapter.stream(Request("house/m", (Message("user", "hi"),)), "m"):
+            seen.append(part)
+
+    assert text_in(seen) == "some text"
+    assert (caught.value.code, caught.value.retryable) == ("STREAM_CLOSED", True)
+
+
+async def test_silence_is_a_timeout(server: Server) -> None:
+    server.scripts = [[trio.sleep_forever], [HEAD, *say("x"), trio.sleep_forever]]
+    adapter = adapter_for(server, first_byte=0.05, between=0.05)
+
+    for _ in range(2):
+        error = await failure(adapter)
+        assert (error.code, error.retryable) == ("TIMEOUT", True)
+
+
+async def test_answer_is_over_when_a_finished_stream_falls_silent(server: Server) -> None:
+    server.scripts = [[HEAD, *say("x"), STOP, trio.sleep_forever]]
+    chunks = await ask(adapter_for(server, between=0.05))
+    assert isinstance(chunks[-1], Finish)
+
+
+async def test_refused_connection_is_unavailable() -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    await listeners[0].aclose()
+
+    error = await failure(ChatAdapter(Provider("house", f"http://127.0.0.1:{port}/v1")))
+
+    assert (error.code, error.retryable) == ("UNAVAILABLE", True)
+    assert f"127.0.0.1:{port}" in str(error)
+    assert "refused" in str(error)
+    assert error.__cause__ is not None
+
+
+async def test_unknown_host_is_unavailable() -> None:
+    error = await failure(ChatAdapter(Provider("house", "http://no-such-host.invalid/v1")))
+    assert (error.code, error.retryable) == ("UNAVAILABLE", True)
+
+
+async def test_server_that_speaks_no_http_is_named(server: Server) -> None:
+    server.scripts = [[b"220 mail.example ESMTP\r\n"]]
+    error = await failure(adapter_for(server))
+    assert error.code == "MALFORMED_RESPONSE"
+    assert "base URL" in str(error)
+
+
+async def test_redirect_is_not_followed(server: Server) -> None:
+    server.scripts = [[b"HTTP/1.1 308 x\r\nlocation: https://other.example/v1\r\ncontent-length: 0\r\n\r\n"]]
+    error = await failure(adapter_for(server))
+    assert error.code == "HTTP_308"
+    assert "https://other.example/v1" in str(error)
+
+
+async def test_refusal_before_the_body_was_read_is_reported(server: Server) -> None:
+    body = b'{"error":{"message":"too big"}}'
+    response = b"HTTP/1.1 413 x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+
+    async def refuse(stream: trio.SocketStream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(response)
+        await stream.send_eof()
+        # Unread data would make the kernel reset the connection and drop the answer.
+        async for _ in stream:
+            pass
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, refuse, 0)
+        port = listeners[0].socket.getsockname()[1]
+        error = await failure(ChatAdapter(Provider("house", f"http://127.0.0.1:{port}")), "x" * 3_000_000)
+        nursery.cancel_scope.cancel()
+
+    assert error.status == 413
+    assert "too big" in str(error)
+
+
+async def test_informational_responses_are_skipped(server: Server) -> None:
+    server.scripts = [[b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", *answer("ok")]]
+    assert text_in(await ask(adapter_for(server))) == "ok"
+
+
+async def test_error_response_leaves_the_connection_usable(server: Server) -> None:
+    body = b'{"error":"slow down"}'
+    head = b"HTTP/1.1 429 x\r\nretry-after: 7\r\ncontent-length: %d\r\n\r\n" % len(body)
+    server.scripts = [[head + body], answer("ok")]
+    adapter = adapter_for(server)
+
+    error = await failure(adapter)
+
+    assert (error.code, error.retry_after, error.retryable) == ("RATE_LIMIT", 7.0, True)
+    assert text_in(await ask(adapter)) == "ok"
+    assert server.connections == 1
+    await adapter.aclose()
+
+
+async def test_body_without_length_ends_with_the_connection(server: Server) -> None:
+    plain = b"HTTP/1.1 200 OK\r\n\r\n"
+    server.scripts = [[plain, event({"content": "x"}), event({}, "stop"), "close"]]
+    assert text_in(await ask(adapter_for(server))) == "x"
+
+
+async def test_key_is_in_no_message(server: Server) -> None:
+    body = b'{"error":{"message":"bad key sk-secret-123456"}}'
+    server.scripts = [[b"HTTP/1.1 401 x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)]]
+    provider = Provider("house", server.url, api_key="sk-secret-123456", key_env="HOUSE_KEY")
+
+    error = await failure(ChatAdapter(provider))
+
+    assert (error.code, error.status, error.retryable) == ("AUTH", 401, False)
+    assert "check HOUSE_KEY" in str(error)
+    assert "sk-secret" not in str(error)
+    assert "sk-secret" not in repr(ChatAdapter(provider))
+
+
+async def test_server_that_is_started_first_is_asked_for_once_and_again_when_gone(server: Server) -> None:
+    server.scripts = [[*answer("one"), "close"]]
+    starts: list[int] = []
+    gone = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    dead = f"http://127.0.0.1:{gone[0].socket.getsockname()[1]}/v1"
+    await gone[0].aclose()
+
+    async def connect() -> tuple[str, str | None]:
+        starts.append(1)
+        return (dead if len(starts) == 2 else server.url), "local-key-1"
+
+    adapter = ChatAdapter(Provider("local", None, connect=connect))
+    assert text_in(await ask(adapter)) == "one"
+    assert text_in(await ask(adapter)) == "one"
+    assert len(starts) == 1
+
+    starts.append(1)
+    again = ChatAdapter(Provider("local", None, connect=connect))
+    starts.pop()
+    assert text_in(await ask(again)) == "one"
+    assert len(starts) == 3
+    assert b"Bearer local-key-1" in server.requests[-1][0]
+
+
+async def test_proxy_of_the_environment_is_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.scripts = [answer("through")]
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    adapter = ChatAdapter(Provider("house", "http://models.example/v1", api_key="sk-12345678"))
+
+    assert text_in(await ask(adapter)) == "through"
+
+    assert server.requests[0][0].startswith(b"POST http://models.example/v1/chat/completions HTTP/1.1")
+    await adapter.aclose()
+
+
+async def test_proxy_is_passed_by_where_the_environment_says_so(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.scripts = [answer("direct")]
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    assert text_in(await ask(adapter_for(server))) == "direct"
+
+    assert server.requests[0][0].startswith(b"POST /v1/chat/completions")
+
+
+async def test_proxy_that_cannot_be_reached_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    await listeners[0].aclose()
+    adapter = ChatAdapter(Provider("house", "http://models.example/v1"))
+
+    error = await failure(adapter)
+
+    assert (error.code, error.retryable) == ("UNAVAILABLE", True)
+    await adapter.aclose()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for localhost, with its key, that nobody trusts."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs the openssl program to make a certificate")
+    file = tmp_path / "cert.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(file), "-out", str(tmp_path / "only.pem")]
+    subprocess.run(command, check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + (tmp_path / "only.pem").read_bytes())
+    return file
+
+
+async def test_tls_is_spoken_kept_and_verified(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(certificate)
+    connections: list[int] = []
+
+    async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        connections.append(1)
+        try:
+            while data := await stream.receive_some():
+                assert b"localhost" in data
+                for part in answer("safe"):
+                    await stream.send_all(part)
+        except trio.BrokenResourceError:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_ssl_over_tcp, serve, 0, served)
+        url = f"https://localhost:{listeners[0].transport_listener.socket.getsockname()[1]}"
+        tls_context.cache_clear()
+        error = await failure(ChatAdapter(Provider("house", url)))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        tls_context.cache_clear()
+        adapter = ChatAdapter(Provider("house", url))
+        connections.clear()
+        texts = [text_in(await ask(adapter)) for _ in range(2)]
+        await adapter.aclose()
+        tls_context.cache_clear()
+        nursery.cancel_scope.cancel()
+
+    assert (error.code, error.retryable) == ("UNAVAILABLE", False)
+    assert "self-signed" in str(error) or "self signed" in str(error)
+    assert texts == ["safe", "safe"]
+    assert len(connections) == 1
+
+
+async def test_tls_to_a_plain_server_is_unavailable(server: Server) -> None:
+    server.scripts = [answer("x")]
+
+    async def plain(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, plain, 0)
+        port = listeners[0].socket.getsockname()[1]
+        error = await failure(ChatAdapter(Provider("house", f"https://127.0.0.1:{port}")))
+        nursery.cancel_scope.cancel()
+
+    assert error.code == "UNAVAILABLE"
+    assert "TLS" in str(error)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=8), st.data())
+def test_chunked_body_is_the_same_however_it_is_cut(parts: list[bytes], data: st.DataObject) -> None:
+    wire = b"".join(b"%x;x=y\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\nfield: 1\r\n\r\n"
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(wire)), max_size=10)))
+    body: Body = Chunked()
+
+    got = b"".join(body.feed(wire[a:b]) for a, b in zip([0, *cuts], [*cuts, len(wire)], strict=True))
+
+    assert got == b"".join(parts)
+    assert body.done
+    assert body.reusable
+
+
+@pytest.mark.parametrize("wire", [b"zz\r\n", b"-1\r\n", b"3\r\nabcd\r\n", b"\r\n\r\n", b"1" * 20000])
+def test_broken_chunks_are_refused(wire: bytes) -> None:
+    with pytest.raises(FramingError):
+        Chunked().feed(wire)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"content-encoding": "gzip"}, {"transfer-encoding": "gzip, chunked"}, {"content-length": "-1"}]
+)
+def test_bodies_that_were_not_asked_for_are_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(FramingError):
+        body_of(200, headers)

@@ -1,0 +1,140 @@
+"""Recorded answers of many services, assembled from whole bodies, single bytes and random pieces."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dsh_chat.adapter import ChatAdapter
+from dsh_chat.http import Exchange
+from dsh_chat.providers import Provider
+
+from dsh import LlmError, Message, Request, Text
+from dsh.llm.assembler import Assembler
+from dsh.messages import Reasoning, ToolCallBlock
+
+STREAMS = Path(__file__).parents[3] / "../shared/streams"
+FINISHES = {"stop": "stop", "tool_calls": "tool-calls", "length": "max-tokens", "none": None, "refusal": "refusal"}
+CUT = {"constructed/deepseek-cut-before-finish", "constructed/openai-cut-in-json"}
+
+
+class Canned:
+    """A transport whose one response is a list of reads."""
+
+    def __init__(self, pieces: Iterable[bytes], status: int = 200) -> None:
+        self.status = status
+        self.headers: Mapping[str, str] = {}
+        self.pieces = iter(pieces)
+
+    async def request(self, body: bytes, seconds: float) -> Exchange:
+        return self
+
+    async def read(self, seconds: float) -> bytes:
+        return next(self.pieces, b"")
+
+    async def release(self, *, whole: bool) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+def recorded() -> list[Any]:
+    manifest = STREAMS / "MANIFEST.tsv"
+    if not manifest.exists():
+        return [pytest.param("", marks=pytest.mark.skip("the recorded streams are not here"))]
+    with manifest.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [row["file"].removesuffix(".sse") for row in rows if row["api_style"] == "openai-chat"]
+
+
+async def assemble(pieces: Iterable[bytes]) -> tuple[Assembler, LlmError | None]:
+    adapter = ChatAdapter(Provider("p", "http://localhost"), Canned(pieces))
+    assembler = Assembler()
+    try:
+        async for chunk in adapter.stream(Request("p/m", (Message("user", "hi"),)), "m"):
+            assembler.feed(chunk)
+    except LlmError as error:
+        return assembler, error
+    return assembler, None
+
+
+def random_pieces(body: bytes, seed: int) -> list[bytes]:
+    source = random.Random(seed)
+    pieces, at = [], 0
+    while at < len(body):
+        size = source.choice((1, 2, 3, 7, 60, 400, 4000))
+        pieces.append(body[at : at + size])
+        at += size
+    return pieces
+
+
+def arguments_of(text: str) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
+
+
+def summary(assembler: Assembler, error: LlmError | None) -> dict[str, Any]:
+    blocks = assembler.content()
+    usage = assembler.usage
+    return {
+        "text": "".join(block.text for block in blocks if isinstance(block, Text)),
+        "reasoning": "".join(block.text for block in blocks if isinstance(block, Reasoning)),
+        "calls": [
+            (block.id, block.name, arguments_of(block.arguments))
+            for block in blocks
+            if isinstance(block, ToolCallBlock)
+        ],
+        "finish": assembler.finish and assembler.finish.kind,
+        "usage": usage
+        and {
+            "input": usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0),
+            "output": usage.output_tokens,
+            "cached": usage.cache_read_tokens,
+            "reasoning": usage.reasoning_tokens,
+        },
+        "error": error and error.code,
+    }
+
+
+def wanted(name: str, expected: dict[str, Any]) -> dict[str, Any]:
+    finish = FINISHES.get(expected["stop"])
+    failed = "error" in expected or "unknown-field:error" in expected["notes"]
+    if expected["stop"] == "none" and not failed and name not in CUT:
+        finish = "tool-calls" if expected["tool_calls"] else "stop"
+    return {
+        "text": expected["text"] + expected.get("refusal", ""),
+        "reasoning": expected["reasoning"],
+        "calls": [
+            (call["id"], call["name"], call.get("arguments_raw", call["arguments"])) for call in expected["tool_calls"]
+        ],
+        "finish": None if failed else finish,
+        "usage": None if failed else expected["usage"],
+    }
+
+
+@pytest.mark.parametrize("name", recorded())
+async def test_recorded_stream_assembles_as_expected(name: str) -> None:
+    body = (STREAMS / f"{name}.sse").read_bytes()
+    expected = json.loads((STREAMS / f"{name}.expected.json").read_bytes())
+
+    whole = summary(*await assemble([body]))
+    error = whole.pop("error")
+    want = wanted(name, expected)
+    assert whole == want
+    assert (error is not None) == (want["finish"] is None)
+    if name in CUT:
+        assert error == "STREAM_CLOSED"
+
+    for seed in range(3):
+        pieces = summary(*await assemble(random_pieces(body, seed)))
+        assert pieces == {**whole, "error": error}
+    bytewise = summary(*await assemble(body[n : n + 1] for n in range(len(body))))
+    assert bytewise == {**whole, "error": error}

@@ -1,0 +1,62 @@
+"""Where a session's file is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from dsh import SessionError
+
+__all__ = ["SUFFIX", "bucket", "encode_id", "find"]
+
+SUFFIX = ".jsonl"
+_NO_CWD = "_no-cwd"
+_PLAIN = re.compile(r"[A-Za-z0-9._-]")
+
+
+def encode_id(session_id: str) -> str:
+    """The id as a file's name: different for every id, and harmless for any.
+
+    Raises:
+        SessionError: the id is empty.
+    """
+    if not session_id:
+        raise SessionError("the id of a session cannot be empty")
+    if session_id in (".", ".."):
+        return session_id.replace(".", "~002E")
+    return "".join(char if _PLAIN.fullmatch(char) else _escaped(char) for char in session_id)
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"~{units[n : n + 4]}" for n in range(0, len(units), 4))
+
+
+def bucket(cwd: str | None) -> str:
+    """The name of the folder for sessions that work in `cwd`."""
+    if cwd is None:
+        return _NO_CWD
+    return "cwd-" + hashlib.sha256(cwd.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def find(root: Path, session_id: str) -> Path | None:
+    """The session's file, in whichever folder it lies.
+
+    Raises:
+        SessionError: there are two, or `root` cannot be read.
+    """
+    name = encode_id(session_id) + SUFFIX
+    try:
+        with os.scandir(root) as folders:
+            paths = [Path(folder.path, name) for folder in folders]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SessionError(f"cannot read the sessions in {root}: {error.strerror}") from error
+    found = sorted(path for path in paths if os.path.lexists(path))
+    if len(found) > 1:
+        places = " and ".join(map(str, found))
+        raise SessionError(f"the session {session_id!r} is stored twice, as {places}; move one of them away")
+    return found[0] if found else None

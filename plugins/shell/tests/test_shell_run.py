@@ -1,0 +1,159 @@
+"""Foreground commands: what they get, what they come to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import evolve
+from dsh_shell.config import ShellConfig
+from dsh_shell.errors import ShellError
+from dsh_shell.executor import Executor, Outcome
+from dsh_shell.report import foreground_meta, foreground_text
+
+from dsh.process import Process
+
+
+async def unchanged(process: Process) -> Process:
+    return process
+
+
+async def test_a_command_that_succeeds_shows_its_output_alone(bench: Any) -> None:
+    outcome = await bench.run("echo out; echo err >&2")
+
+    assert foreground_text(outcome) == "out\n[stderr]\nerr\n"
+    meta = foreground_meta(outcome)
+    assert meta.pop("durationMs") >= 0
+    assert meta == {"exitCode": 0, "signal": None, "timedOut": False}
+
+
+async def test_an_exit_code_is_the_last_line(bench: Any) -> None:
+    assert foreground_text(await bench.run("printf x; exit 3")) == "x\n[exit code: 3]"
+    assert foreground_text(await bench.run("exit 1")) == "(no output)\n[exit code: 1]"
+    assert foreground_text(await bench.run("true")) == "(no output)"
+
+
+async def test_a_signal_is_the_last_line(bench: Any) -> None:
+    outcome: Outcome = await bench.run("echo x; kill -9 $$")
+
+    assert foreground_text(outcome) == "x\n[killed by SIGKILL]"
+    assert (outcome.exit_code, outcome.signal, outcome.timed_out) == (None, "SIGKILL", False)
+
+
+async def test_there_is_nothing_to_read_and_no_terminal(bench: Any) -> None:
+    outcome = await bench.run("cat; read -r x; echo got:$x; (exec < /dev/tty) 2>/dev/null || echo no terminal")
+
+    assert foreground_text(outcome) == "got:\nno terminal\n"
+
+
+async def test_variables_that_make_output_plain(bench: Any) -> None:
+    outcome = await bench.run("echo $NO_COLOR $TERM $PAGER $GIT_PAGER")
+
+    assert foreground_text(outcome) == "1 dumb cat cat\n"
+
+
+async def test_the_shell_keeps_the_name_of_a_linked_directory(bench: Any) -> None:
+    (bench.folder / "real").mkdir()
+    (bench.folder / "link").symlink_to("real")
+    spec = evolve(bench.spec("pwd"), cwd=str(bench.folder / "link"))
+
+    assert foreground_text(await bench.executor.run(spec, bench.owner, unchanged)) == f"{bench.folder}/link\n"
+
+
+async def test_output_that_is_no_text_is_shown_as_far_as_it_is(bench: Any) -> None:
+    outcome = await bench.run(r"printf '\xf0\xff\x00ok\n'; head -c 1000000 /dev/zero | tr '\0' a >&2")
+
+    assert outcome.stdout.text() == "\ufffd\ufffd\ufffdok\n"
+    assert outcome.stderr.total == 1_000_000
+
+
+async def test_long_output_shows_its_end_and_where_all_of_it_is(bench: Any) -> None:
+    outcome: Outcome = await bench.run("seq 1 200000; echo 🙂")
+
+    path = outcome.stdout.spill_path
+    assert path is not None
+    everything = Path(path).read_text()
+    assert everything == "".join(f"{n}\n" for n in range(1, 200001)) + "🙂\n"
+    text = foreground_text(outcome)
+    assert text.endswith(f"🙂\n[output cut: above are the last 64000 of {len(everything.encode())} bytes; everything is in {path}]")
+    await bench.executor.close()
+    assert not os.path.exists(path)
+
+
+async def test_processes_that_end_with_the_shell_are_waited_for(bench: Any) -> None:
+    outcome = await bench.run("exec > >(sed s/hi/ho/) 2>&1 && echo hi")
+
+    assert foreground_text(outcome) == "ho\n"
+    assert outcome.left is None
+
+
+async def test_a_missing_directory_is_named(bench: Any) -> None:
+    spec = evolve(bench.spec("true"), cwd=str(bench.folder / "absent"))
+    with pytest.raises(ShellError, match="absent does not exist") as caught:
+        await bench.executor.run(spec, bench.owner, unchanged)
+
+    assert caught.value.code == "NO_WORKDIR"
+
+
+async def test_a_missing_shell_is_named(bench: Any) -> None:
+    executor = Executor(ShellConfig(), "/absent/shell")
+    with pytest.raises(ShellError, match="/absent/shell does not exist") as caught:
+        await executor.run(bench.spec("true"), None, unchanged)
+    await executor.close()
+
+    assert caught.value.code == "NO_SHELL"
+
+
+async def test_a_command_beyond_the_system_s_limit_says_what_to_do(bench: Any) -> None:
+    with pytest.raises(ShellError, match="write the text to a file") as caught:
+        await bench.run("#" + "x" * 3_000_000)
+
+    assert caught.value.code == "COMMAND_TOO_LONG"
+
+
+async def test_the_prepared_process_is_what_runs(bench: Any) -> None:
+    seen: list[Process] = []
+
+    async def prepare(process: Process) -> Process:
+        seen.append(process)
+        return evolve(process, argv=("env", "WRAPPED=yes", *process.argv))
+
+    outcome = await bench.executor.run(bench.spec("echo $WRAPPED"), bench.owner, prepare)
+
+    assert foreground_text(outcome) == "yes\n"
+    assert seen[0].argv[1:] == ("-c", "echo $WRAPPED")
+    assert seen[0].cwd == str(bench.folder)
+    assert seen[0].purpose == "bash"
+
+
+async def test_nothing_starts_if_preparing_raises(bench: Any) -> None:
+    async def prepare(process: Process) -> Process:
+        raise RuntimeError("no sandbox")
+
+    with pytest.raises(RuntimeError, match="no sandbox"):
+        await bench.executor.run(bench.spec("touch started"), bench.owner, prepare)
+    await trio.sleep(0.05)
+
+    assert not (bench.folder / "started").exists()
+
+
+async def test_many_commands_at_once(bench: Any) -> None:
+    texts: dict[int, str] = {}
+
+    async def one(number: int) -> None:
+        texts[number] = foreground_text(await bench.run(f"echo {number}"))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(one, number)
+
+    assert texts == {number: f"{number}\n" for number in range(20)}
+
+
+async def test_a_closed_executor_starts_nothing(bench: Any) -> None:
+    await bench.executor.close()
+    with pytest.raises(ShellError, match="closing"):
+        await bench.run("true")
