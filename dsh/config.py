@@ -12,7 +12,7 @@ Later layers win, key by key; lists are replaced, except that `plugins.required`
 
 The project is the nearest directory upwards that has a ``.dsh`` folder or a ``.git``.  Its files
 come with whatever was cloned, so keys that would run code or send credentials elsewhere are
-refused there (`UNTRUSTED`).  A table that is not the core's own belongs to the plugin that
+refused there (`dsh.layers.UNTRUSTED`).  A table that is not the core's own belongs to the plugin that
 claims it with `Config.section`.
 """
 
@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import Attribute, field, fields_dict, frozen, has
 
 from .errors import ConfigError
+from .layers import Layer, merge, override, read_layer, refuse_untrusted, take_profile
 from .structure import KeyPath, Problem, StructureError, did_you_mean, show_path, structure
 
 __all__ = ["Config", "ConfigFiles", "HooksConfig", "PluginsConfig", "config_files", "dsh_home", "dump", "load_config"]
@@ -34,22 +35,6 @@ __all__ = ["Config", "ConfigFiles", "HooksConfig", "PluginsConfig", "config_file
 T = TypeVar("T")
 GUARDS = ("permissions", "sandbox")
 """Plugins that a setting cannot disable; ``--no-plugin`` drops one for a run."""
-
-UNTRUSTED = (
-    ("plugins", "load"),
-    ("plugins", "disabled"),
-    ("providers",),
-    ("shell", "shell"),
-    ("local", "model"),
-    ("local", "template"),
-    ("**", "api_key"),
-    ("**", "base_url"),
-    ("**", "command"),
-    ("**", "headers"),
-    ("**", "key_env"),
-    ("**", "server_url"),
-)
-"""What files of a project may not set; ``**`` is any table, however deep."""
 
 _SECRET = re.compile(r"key|secret|token|password|authorization|cookie|credential", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"(?:bearer|basic)\s|(?:sk|pk|ghp|xox[a-z])[-_]\w{6}|^[\w./+=-]{24,}$", re.IGNORECASE)
@@ -166,13 +151,6 @@ class ConfigFiles:
     local: Path | None = None
 
 
-@frozen
-class _Layer:
-    label: str
-    data: dict[str, Any]
-    trusted: bool = True
-
-
 def dsh_home(environ: Mapping[str, str]) -> Path:
     """``$DSH_HOME``, or ``~/.dsh``."""
     named = environ.get("DSH_HOME")
@@ -215,129 +193,24 @@ def load_config(
         ConfigError: a file cannot be read, is no TOML, or says something that is refused.
     """
     paths = config_files(cwd=cwd, home=home, environ=environ)
-    read = [_read(path, cwd, path == paths.user) for path in (paths.user, paths.project, paths.local) if path]
+    read = [read_layer(path, cwd, path == paths.user) for path in (paths.user, paths.project, paths.local) if path]
     files = [layer for layer in read if layer]
-    overlays = _profile(files, profile)
+    overlays = take_profile(files, profile)
     for layer in (*files, *overlays):
-        _refuse_untrusted(layer)
+        refuse_untrusted(layer)
     layers = [*files]
     if environ.get("DSH_MODEL"):
-        layers.append(_Layer("environment variable DSH_MODEL", {"model": environ["DSH_MODEL"]}))
+        layers.append(Layer("environment variable DSH_MODEL", {"model": environ["DSH_MODEL"]}))
     layers += overlays
-    layers += [_override(text) for text in overrides]
+    layers += [override(text) for text in overrides]
     return _build(layers)
 
 
-def _read(path: Path, cwd: Path, trusted: bool) -> _Layer | None:
-    label = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigError(f"{label}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{label}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-    import tomllib
-
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{label}{_place(str(error))}") from None
-    return _Layer(label, data, trusted)
-
-
-def _place(message: str) -> str:
-    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message, re.DOTALL)
-    if found:
-        return f", line {found[2]}, column {found[3]}: {found[1]}"
-    return f": {message.removesuffix(' (at end of document)')}, at the end of the file"
-
-
-def _profile(files: Sequence[_Layer], name: str | None) -> list[_Layer]:
-    """Take the profiles out of `files`, and return the overlays of the chosen one."""
-    overlays: list[_Layer] = []
-    known: set[str] = set()
-    for layer in files:
-        profiles = layer.data.pop("profiles", {})
-        if not isinstance(profiles, dict) or not all(isinstance(overlay, dict) for overlay in profiles.values()):
-            raise ConfigError(f"{layer.label}: profiles: expected tables, as in [profiles.NAME]")
-        known.update(profiles)
-        if name is not None and name in profiles:
-            overlays.append(_Layer(f"{layer.label}: profiles.{name}", profiles[name], layer.trusted))
-    if name is not None and not overlays:
-        hint = did_you_mean(name, known) if known else "; there are no [profiles.NAME] tables in any config.toml"
-        raise ConfigError(f"--profile {name}: no such profile{hint}")
-    return overlays
-
-
-def _refuse_untrusted(layer: _Layer) -> None:
-    if layer.trusted:
-        return
-    refused = [show_path(path) for path in _paths(layer.data) if any(_matches(path, pattern) for pattern in UNTRUSTED)]
-    if refused:
-        raise ConfigError(
-            "\n".join(
-                f"{layer.label}: {path}: a project may not set this, since it comes with whatever is in the folder;"
-                " put it into the user's config.toml"
-                for path in refused
-            )
-        )
-
-
-def _paths(data: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
-    for key, value in data.items():
-        yield (*above, key)
-        nested = value if isinstance(value, list) else [value]
-        for item in nested:
-            if isinstance(item, dict):
-                yield from _paths(item, (*above, key))
-
-
-def _matches(path: KeyPath, pattern: tuple[str, ...]) -> bool:
-    if pattern[0] == "**":
-        return path[-1] == pattern[-1]
-    return path == pattern
-
-
-def _override(text: str) -> _Layer:
-    import tomllib
-
-    key, equals, value = text.partition("=")
-    label = f"--config {key.strip()}"
-    if not equals or not key.strip() or "\n" in key:
-        raise ConfigError(f"--config {text}: expected key=value, as in hooks.deadline=30")
-    try:
-        data = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
-        hint = "parts with other signs than letters, digits, - and _ need quotes"
-        raise ConfigError(f"{label}: {key.strip()!r} is no key; {hint}") from None
-    table, last = data, next(iter(data))
-    while isinstance(table[last], dict):
-        table = table[last]
-        last = next(iter(table))
-    table[last] = _value(label, value.strip())
-    return _Layer(label, data)
-
-
-def _value(label: str, text: str) -> Any:
-    import tomllib
-
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-        if len(parsed) == 1:
-            return parsed["value"]
-    except tomllib.TOMLDecodeError as error:
-        if text[:1] in ("[", "{", '"', "'"):
-            raise ConfigError(f"{label}: {text} is no TOML value: {str(error).partition(' (at')[0]}") from None
-    return text
-
-
-def _build(layers: Sequence[_Layer]) -> Config:
+def _build(layers: Sequence[Layer]) -> Config:
     merged: dict[str, Any] = {}
     origins: dict[KeyPath, str] = {}
     for layer in layers:
-        _merge(merged, layer.data, layer.label, origins, ())
+        merge(merged, layer.data, layer.label, origins, ())
     if not merged:
         return Config()
     core = {name: merged.pop(name) for name in _CORE if name in merged}
@@ -361,23 +234,6 @@ def _structure_core(core: Mapping[str, Any]) -> _Core:
     if core.keys() <= {"model"} and isinstance(core.get("model", ""), str):
         return _Core(**core)  # spares the import of cattrs, which is most of what a plain start would spend here
     return structure(core, _Core)
-
-
-def _merge(
-    into: dict[str, Any], data: Mapping[str, Any], label: str, origins: dict[KeyPath, str], path: KeyPath
-) -> None:
-    for key, value in data.items():
-        at = (*path, key)
-        origins[at] = label
-        present = into.get(key)
-        if isinstance(value, dict):
-            if not isinstance(present, dict):
-                present = into[key] = {}
-            _merge(present, value, label, origins, at)
-        elif at == ("plugins", "required") and isinstance(present, list) and isinstance(value, list):
-            into[key] = [*present, *(name for name in value if name not in present)]
-        else:
-            into[key] = value
 
 
 def _check_guards(config: Config) -> None:

@@ -8,10 +8,11 @@ not be the last word.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from .errors import HookError
 from .messages import Block as ContentBlock
 from .messages import BlockLike, HookContext, blocks
 
@@ -33,8 +34,10 @@ __all__ = [
     "Stop",
     "ToolDecision",
     "contexts_of",
+    "expected",
 ]
 
+T = TypeVar("T")
 ContextLike: TypeAlias = "str | ContentBlock | HookContext | Iterable[HookContext]"
 """Content a plugin adds.  Without a source of its own the engine names the plugin as source."""
 
@@ -136,6 +139,17 @@ def contexts_of(verdict: Allow | Accept | Block) -> tuple[HookContext, ...]:
     """The contexts of a gate's verdict; the gate has given each its source."""
     context = verdict.context
     return context if isinstance(context, tuple) else ()
+
+
+def expected(hook: str, answer: T, *kinds: type[Any]) -> T:
+    """The answer of a deciding hook, if it is one of `kinds`.
+
+    Raises:
+        HookError: it is not; the message says what belongs there.
+    """
+    if isinstance(answer, kinds):
+        return answer
+    raise HookError(f"{hook} is answered with {' or '.join(kind.__name__ for kind in kinds)}, not with {answer!r:.80}")
 
 
 ToolDecision: TypeAlias = Allow | Ask | Deny

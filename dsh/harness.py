@@ -13,6 +13,7 @@ from typing import Any, cast
 import trio
 
 from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest, StartSource
+from .canaries import run_canaries
 from .config import Config
 from .discovery import load_plugins
 from .errors import AgentError, ConfigError, SessionNotFound, error_message
@@ -80,6 +81,7 @@ class Harness:
         self._tasks = Tasks(nursery, lambda exc: self.warn_error("a task", exc))
         self._handles: dict[str, AgentHandle] = {}
         self._factory: AgentFactory | None = None
+        self._closing = False
 
     def warn_error(self, where: str, error: BaseException) -> None:
         """Warn of an error that was contained, with the notes that name the plugin."""
@@ -183,6 +185,10 @@ class Harness:
         parent: Agent | None,
         setup: Callable[[Agent], None] | None,
     ) -> AgentHandle:
+        if self._closing:
+            raise AgentError("the harness is closing; it makes no more agents")
+        if parent is not None and parent.status == "disposed":
+            raise AgentError(f"agent {parent.id!r} is disposed; it gets no more children")
         if self._factory is None:
             raise AgentError("no plugin makes agents: the plugin `loop` is missing, or left out with --no-plugin")
         if options is None:
@@ -216,6 +222,7 @@ class Harness:
         self.hook.llm_adapters(harness=self, adapters=adapters)
         self.llm = LlmService(self.hook, adapters)
         self._factory = await self.hook.agent_factory(harness=self)
+        await run_canaries(self)
 
     def _refuse_unknown_tables(self) -> None:
         absent = {*self.plugins.blocked, *self.plugins.failed}
@@ -251,17 +258,27 @@ class Harness:
     def _slow(self, plugin: str, hook: str, seconds: float) -> None:
         self.warn(f"the plugin {plugin} blocks: its {hook} took {seconds:.1f} s; nothing else ran meanwhile")
 
-    async def _close(self) -> None:
+    async def _close(self) -> list[Exception]:
+        """Close everything, whatever becomes of the rest; return what plugins raised."""
+        self._closing = True
+        errors: list[Exception] = []
+
+        async def bounded(what: str, close: Callable[[], Awaitable[Any]]) -> None:
+            scope = trio.CancelScope(deadline=trio.current_time() + CLOSING_SECONDS)
+            try:
+                with scope:
+                    await close()
+            except Exception as exc:
+                errors.append(exc)
+            if scope.cancelled_caught:
+                self.warn(f"{what} took longer than {CLOSING_SECONDS:g} s to close; it was left behind")
+
         await self._dispose(self.agents.list())
-        with trio.move_on_after(CLOSING_SECONDS):
-            await self._tasks.close()
-        with trio.move_on_after(CLOSING_SECONDS) as scope:
-            await self.hook.dsh_unconfigure(harness=self)
-        if scope.cancelled_caught:
-            self.warn(f"plugins took longer than {CLOSING_SECONDS:g} s to close and were left behind")
-        with trio.move_on_after(CLOSING_SECONDS):
-            for adapter in self.llm.adapters.values() if hasattr(self, "llm") else ():
-                await adapter.aclose()
+        await bounded("a task", self._tasks.close)
+        await bounded("a plugin", lambda: self.hook.dsh_unconfigure(harness=self))
+        for provider, adapter in self.llm.adapters.items() if hasattr(self, "llm") else ():
+            await bounded(f"the provider {provider}", adapter.aclose)
+        return errors
 
 
 def _to_stderr(message: str) -> None:
@@ -313,12 +330,19 @@ async def open_harness(
     try:
         async with trio.open_nursery() as nursery:
             harness = Harness(config, manager, nursery, home or dsh_home(), warn)
+            finished = False
             try:
                 await harness._open()
                 yield harness
+                finished = True
             finally:
                 with trio.CancelScope(shield=True):
-                    await harness._close()
+                    errors = await harness._close()
                 nursery.cancel_scope.cancel()
+                # An error that is on its way already must not be hidden by those of closing.
+                for error in () if finished else errors:
+                    harness.warn_error("while closing", error)
+            if errors:
+                raise errors[0] if len(errors) == 1 else ExceptionGroup("several plugins failed to close", errors)
     except BaseExceptionGroup as group:
         raise single(group) from None

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
 __all__ = ["Process", "scrubbed_environment"]
 
 _CREDENTIAL = re.compile("KEY|SECRET|TOKEN", re.IGNORECASE)
+
+
+def _strings(argv: Iterable[str]) -> tuple[str, ...]:
+    return tuple(argv)
 
 
 @frozen
@@ -24,7 +28,7 @@ class Process:
         purpose: what starts it, for people: ``bash``, ``local model``.
     """
 
-    argv: tuple[str, ...] = field(converter=tuple)
+    argv: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str]
     cwd: str
     purpose: str = ""

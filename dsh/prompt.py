@@ -6,13 +6,14 @@ one, one without a value, or a malformed group is an error that names the sectio
 
 from __future__ import annotations
 
-import platform
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .decisions import expected
 from .errors import ConfigError, PromptError
 from .hooks import Collector
 from .hooks.spec import did_you_mean
@@ -113,8 +114,9 @@ async def assemble(agent: Agent) -> Assembled:
         dict(variables.unique(lambda variable: variable[0], "variable")),
         tuple(tool.schema for tool in visible.values()),
     )
-    assembly = await agent.hook.prompt_assemble(agent=agent, assembly=assembly, default=lambda: assembly)
-    return Assembled(render(assembly), assembly.tools, visible)
+    answer = await agent.hook.prompt_assemble(agent=agent, assembly=assembly, default=lambda: assembly)
+    assembly = expected("prompt_assemble", answer, Assembly)
+    return Assembled(agent.harness.secrets.mask(render(assembly)), assembly.tools, visible)
 
 
 def _add_own(agent: Agent, sections: Sections, variables: Variables) -> None:
@@ -128,7 +130,7 @@ def _add_own(agent: Agent, sections: Sections, variables: Variables) -> None:
     own.add("deployment:append", appended or "", 900)
     values.set("cwd", agent.session.header.cwd)
     values.set("model", options.model or None)
-    values.set("platform", f"{platform.system()} ({platform.machine()})")
+    values.set("platform", sys.platform)
 
 
 def _visible(tools: dict[str, Tool], options: AgentOptions) -> dict[str, Tool]:

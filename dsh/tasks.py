@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-__all__ = ["Tasks", "single"]
+__all__ = ["Tasks", "parted", "single"]
 
 
 class Tasks:
@@ -46,21 +46,28 @@ class Tasks:
         try:
             with scope:
                 await function(*args)
-        except Exception as exc:
-            self._on_error(exc)
+        except BaseException as exc:
+            error, rest = parted(exc)
+            if error is not None:
+                self._on_error(error)
+            if rest is not None:
+                raise rest from None
         finally:
             self._scopes.discard(scope)
             if self._closed and not self._scopes:
                 self._gone.set()
 
-    async def close(self) -> None:
-        """Cancel all tasks and wait until they have ended.  Cancelling the wait leaves them cancelled."""
+    def cancel(self) -> None:
+        """Cancel all tasks, and take no more."""
         self._closed = True
-        if not self._scopes:
-            return
         for scope in self._scopes:
             scope.cancel()
-        await self._gone.wait()
+
+    async def close(self) -> None:
+        """Cancel all tasks and wait until they have ended.  Cancelling the wait leaves them cancelled."""
+        self.cancel()
+        if self._scopes:
+            await self._gone.wait()
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -69,3 +76,16 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return group if isinstance(error, BaseExceptionGroup) else error
+
+
+def parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:
+    """The errors of `error`, and the cancellation or exit that it is or that came with them.
+
+    A task that fails while the program around it is cancelled leaves by a group of both.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return (error, None) if isinstance(error, Exception) else (None, error)
+    errors, rest = error.split(Exception)
+    failed = None if errors is None else single(errors)
+    assert failed is None or isinstance(failed, Exception)
+    return failed, None if rest is None else single(rest)

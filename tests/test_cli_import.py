@@ -21,7 +21,9 @@ def imported(*argv: str, cwd: Path) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in lines}
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["run", "--help"], ["plugins", "--help"], ["sessions", "-h"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["--version"], ["run", "--help"], ["plugins", "--help"], ["sessions", "-h"]]
+)
 def test_help_imports_nothing_heavy_and_no_plugin(argv: list[str], tmp_path: Path) -> None:
     modules = imported(*argv, cwd=tmp_path)
     assert "argparse" in modules

@@ -62,7 +62,11 @@ def test_json_is_an_output_format() -> None:
     assert parsed("-p", "x").output_format == "text"
 
 
-@given(st.lists(st.sampled_from(["-p", "-m", "a/b", "plugins", "--json", "-C", "-q", "--config", "x=1", "task"]), max_size=6))
+@given(
+    st.lists(
+        st.sampled_from(["-p", "-m", "a/b", "plugins", "--json", "-C", "-q", "--config", "x=1", "task"]), max_size=6
+    )
+)
 def test_the_first_word_is_no_flag_and_no_flags_value(argv: list[str]) -> None:
     at = find_word(main_parser(COMMANDS), argv)
     if at is not None:
@@ -101,7 +105,10 @@ def test_the_first_word_is_no_flag_and_no_flags_value(argv: list[str]) -> None:
         (["sessions", "-n", "0"], "expected a number from 1, got '0'"),
         (["config", "--", "x"], "nothing may stand behind --"),
         (["hooks", "order"], "hooks order needs the name of a hook"),
-        *((["-p", "x", flag, *(["1"] if ": " in text else [])], f"{flag} is not available yet") for flag, text in LATER.items()),
+        *(
+            (["-p", "x", flag, *(["1"] if ": " in text else [])], f"{flag} is not available yet")
+            for flag, text in LATER.items()
+        ),
     ],
 )
 def test_a_wrong_line_is_refused_in_a_sentence(
@@ -239,7 +246,9 @@ def test_the_model_is_the_one_named_or_the_first_that_is_configured(wanted: str,
 
 def test_the_local_model_is_the_last_resort_and_it_is_said() -> None:
     said: list[str] = []
-    assert choose_model({"local": adapter(True, "small"), "far": adapter(False, "big")}, "", said.append) == "local/small"
+    assert (
+        choose_model({"local": adapter(True, "small"), "far": adapter(False, "big")}, "", said.append) == "local/small"
+    )
     assert "this machine" in said[0]
 
 

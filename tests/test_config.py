@@ -150,7 +150,7 @@ def test_flags_take_toml_or_plain_text(house: House) -> None:
         ("model", "--config model: expected key=value, as in hooks.deadline=30"),
         ("=3", "expected key=value"),
         ("a b=3", "'a b' is no key"),
-        ("tool_order=[a, b]", "--config tool_order: [a, b] is no TOML value"),
+        ("plugins.load=[a, b]", "--config plugins.load: [a, b] is no TOML value"),
         ("hooks.dedline=3", "--config hooks.dedline: hooks.dedline: unknown key, did you mean deadline?"),
         ("hooks.deadline=soon", "--config hooks.deadline: hooks.deadline: expected a number, got a string"),
         ("hooks.deadline=0", "deadline must be more than 0"),
@@ -279,7 +279,8 @@ def test_text_is_never_quoted_in_a_complaint(house: House) -> None:
 
 def test_what_is_written_back_is_read_again(house: House) -> None:
     house.user(
-        'model = "a/b"\nappend_system_prompt = "x\\ny"\n[plugins]\nrequired = ["todo"]\n[plug]\ntimeout = 2\nc = {d = 1}'
+        'model = "a/b"\nappend_system_prompt = "x\\ny"\n'
+        '[plugins]\nrequired = ["todo"]\n[plug]\ntimeout = 2\nc = {d = 1}'
     )
     config = house.load()
     house.user(dump(config))

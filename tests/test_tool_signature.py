@@ -385,6 +385,7 @@ class Pair(NamedTuple):
         (Pair, "Pair has no JSON schema"),
         (dict[int, str], "the keys of a JSON object are strings, not int"),
         (list[bytes], "bytes has no JSON schema"),
+        ("list[ToolCall]", "ToolCall"),
         (Literal[b"x"], "Literal"),
         ("Nowhere", "cannot be resolved: name 'Nowhere' is not defined"),
         ("list[", "cannot be resolved"),

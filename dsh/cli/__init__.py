@@ -32,6 +32,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _fill_descriptors()
     try:
         code = _dispatch(words)
     except KeyboardInterrupt:
@@ -43,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = error.code if isinstance(error.code, int) else EXIT_FAILED
     except Exception as error:
         code = _fail(error, words)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        code = EXIT_SIGINT
     return code if _flush_stdout() or code else EXIT_FAILED
 
 
@@ -53,7 +58,7 @@ def _dispatch(argv: list[str]) -> int:
     at = find_word(parser, argv)
     word = argv[at] if at is not None else ""
     printing = any(flag in ("-p", "--print") for flag in argv)
-    if word in COMMANDS and not printing and at is not None:
+    if at is not None and word in COMMANDS and not any(flag in ("-p", "--print") for flag in argv[:at]):
         args = parse(command_parser(word, COMMANDS[word]), [*argv[:at], *argv[at + 1 :]])
         return _run(word, args)
     asks_help = any(flag in ("-h", "--help") for flag in argv)
@@ -78,6 +83,15 @@ def _dispatch(argv: list[str]) -> int:
 
         no_conversation(word, COMMANDS)
     return _run("run", args)
+
+
+def _fill_descriptors() -> None:
+    """Open what was started closed, or the next file or socket would be somebody's stdin or stdout."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _may_be_command(word: str) -> bool:
@@ -145,7 +159,7 @@ def complain(text: str) -> None:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    following = zip(argv, [*argv[1:], ""], strict=True)
+    following = zip(argv, [*argv[1:], ""], strict=False)
     return "--json" in argv or any(
         flag in ("--output-format=json", "--output-format=stream-json")
         or (flag == "--output-format" and value in ("json", "stream-json"))

@@ -56,6 +56,8 @@ class Output:
         Raises:
             DshError: as `line`.
         """
+        if self.closed or sys.stdout is None:
+            return
         if self.format != "text":
             self._write(dumps(result) + b"\n")
         elif text:

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 from ..agents import AgentOptions, RunResult
 from ..errors import ConfigError, SessionNotFound
 from ..hooks.markers import hookimpl
+from ..jsonvalue import dumps
 from ..messages import CallConfig
 from ..session.events import Event, StepStart, ToolResult
 from ..structure import did_you_mean
@@ -102,6 +103,7 @@ class _Run:
     steps: int = 0
     unanswered: bool = False
     _agents: dict[str, Agent] = field(factory=dict)
+    _stopped: str = ""
     _scope: trio.CancelScope = field(factory=trio.CancelScope)
 
     async def main(self) -> int:
@@ -118,12 +120,16 @@ class _Run:
                 async with opened(self.start, plugins) as harness:
                     self.harness = harness
                     code = await self._drive(harness, caught)
-            if caught.code is not None and not self.finished:
-                self.finish("", {"reason": None, "exit_code": caught.code})
-        return code if caught.code is None else caught.code
+            code = code if caught.code is None else caught.code
+            if self._scope.cancelled_caught and not self.finished:
+                failure = {"code": "ABORTED", "message": f"stopped: {self._stopped}"}
+                complain(failure["message"])
+                self.finish("", {"reason": None, "exit_code": code, "error": failure})
+        return code
 
     def stop(self, reason: str) -> None:
         """End the run in order."""
+        self._stopped = reason
         if self.agent is not None:
             self.agent.cancel(reason)
         elif not self.finished:
@@ -157,7 +163,8 @@ class _Run:
         config = self.start.config
         resumed = await self._resumed(harness)
         model = ""
-        if resumed is None or self.args.model:
+        named = self.args.model or config.origins.get(("model",), "").startswith("--config")
+        if resumed is None or named:
             model = choose_model(harness.llm.adapters, config.model, self.start.warn)
         options = AgentOptions(
             model=model,
@@ -229,7 +236,8 @@ class _Run:
         self.finish(result.text, more)
         stored = "" if self.args.no_session else f"session {agent.session.id}: "
         read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
-        self.progress.say(f"{stored}{self.steps} step{'' if self.steps == 1 else 's'}, {read} tokens in, {usage.output_tokens} out")
+        steps = f"{self.steps} step{'' if self.steps == 1 else 's'}"
+        self.progress.say(f"{stored}{steps}, {read} tokens in, {usage.output_tokens} out")
 
     def finish(self, text: str, more: Mapping[str, Any]) -> None:
         """Write the answer, or the last record."""
@@ -262,6 +270,8 @@ class _Run:
 
     @hookimpl
     def session_event(self, session: Session, event: Event) -> None:
+        if event.type == "assistant/chunk" and not self.args.include_partial:
+            return  # by far the most events
         data = event.data
         if isinstance(data, StepStart) and session.id == self.session_id:
             self.steps += 1
@@ -271,12 +281,5 @@ class _Run:
         self.progress.event(session.id, event, agent, agent.depth if agent is not None else 0)
         if not self.output.streams or self.finished or self.harness is None:
             return
-        if self.args.include_partial or event.type != "assistant/chunk":
-            start = b'{"type":"event","session_id":' + _quoted(session.id) + b',"event":'
-            self.output.line(start + self.harness.codec.encode(event) + b"}")
-
-
-def _quoted(text: str) -> bytes:
-    from ..jsonvalue import dumps
-
-    return dumps(text)
+        start = b'{"type":"event","session_id":' + dumps(session.id) + b',"event":'
+        self.output.line(start + self.harness.codec.encode(event) + b"}")

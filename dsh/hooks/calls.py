@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, NoReturn
 
 from pluggy import HookCallError, HookImpl
 
+from ..errors import HookError
 from .spec import Spec
-from .step import Call, Inner, Step, blame, milliseconds, mismatch, reason_of, terminal, verdict_of
+from .step import (
+    Call,
+    Inner,
+    Step,
+    blame,
+    milliseconds,
+    mismatch,
+    reason_of,
+    terminal,
+    thousandths,
+    verdict_of,
+)
 from .trace import SLOW, Act, Settings
 
 __all__ = ["called", "checkpoint", "decide", "echoed", "empty", "lifted", "outer", "run_in_frame", "settle"]
@@ -43,30 +56,41 @@ def called(spec: Spec, steps: Sequence[Step], settings: Settings) -> Call:
     """A notification, or a collection, in the caller's frame: everyone is called, even if one raises."""
     expected, collect = frozenset(spec.arguments), spec.collect
     hook = spec.name
+    remember = settings.ring.append if settings.trace else None
 
     def call(**kwargs: Any) -> None:
         if kwargs.keys() != expected:
             raise mismatch(spec, kwargs)
         errors: list[Exception] | None = None
         collector = kwargs[collect] if collect is not None else None
-        started = perf_counter()
+        started = began = perf_counter()
         for function, pick, _, plugin, _, layer in steps:
-            if collect is not None and collector is not None:
-                kwargs[collect] = collector.view(plugin, layer)
+            if collector is not None:
+                kwargs[collect] = collector.view(plugin, layer)  # type: ignore[index]  # there is one, so it has a name
             try:
-                function(*pick(kwargs))
+                answer = function(*pick(kwargs))
+                if answer is not None and hasattr(answer, "__await__"):
+                    _refuse_awaitable(answer)
             except Exception as exc:
                 blame(exc, spec, plugin)
                 errors = errors or []
                 errors.append(exc)
             now = perf_counter()
-            if now - started > SLOW:
-                settings.slow(plugin, hook, now - started)
-            started = now
+            if now - began > SLOW:
+                settings.slow(plugin, hook, now - began)
+            began = now
+        if remember is not None:
+            remember((hook, (began - started) * 1e3))
         if errors is not None:
             _raise_together(spec, errors)
 
     return call
+
+
+def _refuse_awaitable(answer: Any) -> NoReturn:
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise HookError("the hook is called, not awaited, and what its implementation returned would never run")
 
 
 def lifted(call: Call) -> Inner:
@@ -96,24 +120,27 @@ def run_in_frame(call: Call) -> Call:
 
 def outer(spec: Spec, inner: Inner, settings: Settings, *, empty: bool = False) -> Call:
     """The call as the relay offers it: checks the arguments, and hands out what was traced."""
-    expected, traced, name = frozenset(spec.arguments), spec.decides, spec.name
+    expected, decides, name = frozenset(spec.arguments), spec.decides, spec.name
 
-    async def call(*, default: Any = None, **kwargs: Any) -> Any:
+    async def untraced(*, default: Any = None, **kwargs: Any) -> Any:
         if kwargs.keys() != expected:
             raise mismatch(spec, kwargs)
-        if empty:
-            return await inner(kwargs, default, [])
+        return await inner(kwargs, default, [])
+
+    async def traced(*, default: Any = None, **kwargs: Any) -> Any:
+        if kwargs.keys() != expected:
+            raise mismatch(spec, kwargs)
         started = perf_counter()
         acts: list[Act] = []
         try:
             return await inner(kwargs, default, acts)
         finally:
-            if traced:
+            if decides:
                 settings.finish(name, kwargs, acts, started)
             else:
                 settings.ring.append((name, (perf_counter() - started) * 1e3))
 
-    return call
+    return untraced if empty or not settings.trace else traced
 
 
 def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
@@ -121,22 +148,25 @@ def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
     hook = spec.name
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
+        now = perf_counter()
         for function, pick, awaited, plugin, _, _ in steps:
-            started = perf_counter()
+            began = now
             try:
                 result = function(*pick(kwargs))
                 if awaited or (result is not None and hasattr(result, "__await__")):
                     result = await result
-                elif perf_counter() - started > SLOW:
-                    settings.slow(plugin, hook, perf_counter() - started)
+                    now = perf_counter()
+                else:
+                    now = perf_counter()
+                    if now - began > SLOW:
+                        settings.slow(plugin, hook, now - began)
             except Exception as exc:
                 blame(exc, spec, plugin)
-                acts.append(Act(plugin, "raised", reason_of(exc), None, milliseconds(started)))
+                acts.append(Act(plugin, "raised", reason_of(exc), None, milliseconds(began)))
                 raise
             if result is not None:
-                acts.append(
-                    Act(plugin, verdict_of(result), getattr(result, "reason", None), None, milliseconds(started))
-                )
+                note = getattr(result, "reason", None)
+                acts.append(Act(plugin, verdict_of(result), note, None, thousandths(now - began)))
                 return result
         return None if default is None else await terminal(default)
 

@@ -44,7 +44,7 @@ class Collector(Generic[T]):
         self._entries.append(_Entry(order, self._plugin, len(self._entries), self._layer, item))
 
     def view(self, plugin: str, layer: int = 0) -> Self:
-        """The same collection, adding in the name of `plugin`, which is registered `layer` layers away."""
+        """The same collection, adding in the name of `plugin`, which is `layer` layers above the program's own."""
         other = copy.copy(self)
         other._plugin, other._layer = plugin, layer
         return other
@@ -71,7 +71,7 @@ class Collector(Generic[T]):
             other = found.get(name)
             if other is not None and other.layer == entry.layer:
                 raise PluginError(f"two plugins add the {what} {name!r}: {other.plugin} and {entry.plugin}")
-            if other is None or entry.layer < other.layer:
+            if other is None or entry.layer > other.layer:
                 found[name] = entry
         return [entry.item for entry in self._sorted() if found[name_of(entry.item)] is entry]
 

@@ -2,7 +2,7 @@
 
 - Nobody stops the others but a final answer (`Deny`, `Block`); the verdict is the most severe one.
 - An implementation, or a half of a wrapper, that raises, loses the result or is late counts as a
-  denial that names the plugin.
+  denial that names the plugin.  In a gate whose errors reach the caller, such an error is as final.
 - After each wrapper a denial that it changed is put back.
 - An `Ask` that nobody answered is a denial.
 """
@@ -10,118 +10,124 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import trio
 
 from ..decisions import Accept, Allow, Ask, Block, Deny
 from ..errors import HookError
+from ..messages import Block as ContentBlock
 from ..messages import HookContext, PluginSource
+from .half import Half, Late
 from .spec import Spec
-from .step import Inner, Step, blame, milliseconds, reason_of, verdict_of
+from .step import Inner, Step, blame, reason_of, thousandths, verdict_of
 from .trace import SLOW, Act, Settings, changed_fields
-from .wrappers import finish, start
+from .wrappers import still_cancelled
 
-__all__ = ["closing", "gate_core", "gate_wrapped"]
+__all__ = ["gate_core", "gate_wrapped"]
 
 _ANSWERS: dict[str | None, tuple[type[Any], ...]] = {
     "deny": (Allow, Ask, Deny),
     "block": (Allow, Block),
     "raise": (Accept, Block),
 }
+_CONTENT = get_args(ContentBlock)
 
 
-class _Late(Exception):
-    """An implementation missed its deadline."""
+def gate_core(spec: Spec, steps: Sequence[Step], settings: Settings, *, last: bool) -> Inner:
+    """Ask everyone until one denies; the verdict is the most severe answer, with the contexts of all.
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"missed its deadline of {seconds:g} s")
-
-
-def gate_core(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
-    """Ask everyone until one denies; the verdict is the most severe answer, with the contexts of all."""
+    Args:
+        last: there are no wrappers around it, who could answer an `Ask`.
+    """
     nothing = Accept() if spec.on_error == "raise" else Allow()
     answers, raises = _ANSWERS[spec.on_error], spec.on_error == "raise"
+    # An implementation that is called is looked at when it took long enough to be reported, or to be late.
+    timed = tuple((*step[:4], *_limits(step.deadline)) for step in steps)
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
         verdict: Any = None
         contexts: list[HookContext] = []
         content: Any = None
-        for step in steps:
-            began = perf_counter()
+        now = perf_counter()
+        for function, pick, awaited, plugin, limit, notable in timed:
+            began = now
             try:
-                answer = await _ask(spec, step, kwargs, settings)
+                answer = function(*pick(kwargs))
+                if awaited or (answer is not None and hasattr(answer, "__await__")):
+                    answer = await _within(answer, limit, began)
+                    now = perf_counter()
+                else:
+                    now = perf_counter()
+                    if now - began > notable:
+                        _look_at(spec, plugin, now - began, limit, settings)
                 if answer is None:
                     continue
                 if type(answer) not in answers:
                     raise _wrong(spec, answer)
+                added = answer.context if hasattr(answer, "context") else ()
+                if added != ():
+                    contexts.extend(_contexts(added, plugin))
             except Exception as exc:
-                blame(exc, spec, step.plugin)
-                acts.append(_failure(step, exc, began))
+                blame(exc, spec, plugin)
+                acts.append(_failure(plugin, exc, perf_counter() - began))
                 if raises:
                     raise
-                verdict = _denial(spec, step.plugin, exc)
+                verdict = _denial(spec, plugin, exc)
                 break
             note = getattr(answer, "reason", None)
-            context = getattr(answer, "context", ())
-            if context != ():
-                contexts.extend(_contexts(context, step.plugin))
             if getattr(answer, "content", None) is not None:
                 if content is None:
                     content = answer.content
                 else:
                     note = "its content is not used: another plugin's was there first"
-            acts.append(Act(step.plugin, verdict_of(answer), note, None, milliseconds(began)))
+            acts.append(Act(plugin, verdict_of(answer), note, None, thousandths(now - began)))
             if verdict is None or answer.severity > verdict.severity:
                 verdict = answer
             if answer.final:
                 break
         if verdict is None:
             return nothing
+        if last and verdict.open_question:
+            return _unanswered(verdict)
         return _with(verdict, content, contexts)
 
     return call
 
 
-def closing(inner: Inner) -> Inner:
-    """Turn a question that nobody answered into a denial."""
-
-    async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
-        verdict = await inner(kwargs, default, acts)
-        if verdict.open_question:
-            why = f": {verdict.reason}" if verdict.reason else ""
-            return Deny(f"this needs a person's approval, and nobody is here to give it{why}", unanswered=True)
-        return verdict
-
-    return call
+def _unanswered(verdict: Ask) -> Deny:
+    """What becomes of a question that nobody answered."""
+    why = f": {verdict.reason}" if verdict.reason else ""
+    return Deny(f"this needs a person's approval, and nobody is here to give it{why}", unanswered=True)
 
 
-async def _ask(spec: Spec, step: Step, kwargs: Mapping[str, Any], settings: Settings) -> Any:
-    """One implementation's answer, within its deadline."""
-    limit = step.deadline
-    if not step.awaited:
-        began = perf_counter()
-        answer = step.function(*step.pick(kwargs))
-        if answer is None or not hasattr(answer, "__await__"):
-            took = perf_counter() - began
-            if took > SLOW:
-                settings.slow(step.plugin, spec.name, took)
-            if limit is not None and took > limit:
-                raise _Late(limit)
-            return answer
-    else:
-        answer = step.function(*step.pick(kwargs))
-    if limit is None:
+def _limits(deadline: float | None) -> tuple[float, float]:
+    limit = math.inf if deadline is None else deadline
+    return limit, min(limit, SLOW)
+
+
+async def _within(answer: Any, limit: float, began: float) -> Any:
+    """Await an answer; what was spent on it since `began` counts."""
+    if limit == math.inf:
         return await answer
-    end = trio.current_time() + limit
-    with trio.CancelScope(deadline=end) as scope:
+    scope = trio.CancelScope(deadline=trio.current_time() + limit - (perf_counter() - began))
+    with scope:
         answer = await answer
-    if scope.cancelled_caught or trio.current_time() > end:
-        raise _Late(limit)
+        if scope.cancel_called:  # it was interrupted, or should have been, and answered all the same
+            raise Late(limit)
+    if scope.cancelled_caught:
+        raise Late(limit)
     return answer
+
+
+def _look_at(spec: Spec, plugin: str, took: float, limit: float, settings: Settings) -> None:
+    if took > SLOW:
+        settings.slow(plugin, spec.name, took)
+    if took > limit:
+        raise Late(limit)
 
 
 def gate_wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settings) -> Inner:
@@ -129,152 +135,116 @@ def gate_wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: S
 
     A failure is a verdict, too, but in a gate whose errors reach the caller.
     """
-    answers, raises = _ANSWERS[spec.on_error], spec.on_error == "raise"
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
-        running: list[_Half] = []
-        verdict: Any = None
-        error: BaseException | None = None  # a cancellation, or what such a gate raises
-
-        def failed(half: _Half, exc: Exception) -> None:
-            nonlocal verdict, error
-            if exc is error:
-                return
-            blame(exc, spec, half.step.plugin)
-            acts.append(_failure(half.step, exc, half.began))
-            if raises:
-                error = exc
-            elif verdict is None or not verdict.final:
-                verdict = _denial(spec, half.step.plugin, exc)
-
+        state = _State(spec, acts)
+        running: list[Half] = []
         try:
             for step in wrappers:
-                half = _Half(step)
-                problem = await half.first(kwargs)
-                if problem is not None:
-                    failed(half, problem)
+                half = Half(step, spec, settings)
+                try:
+                    if step.awaited:
+                        await half.first_async(kwargs)
+                    else:
+                        half.first(kwargs)
+                except Exception as exc:
+                    state.failed(half, exc)
                     break
                 running.append(half)
             else:
-                verdict = await inner(kwargs, default, acts)
+                state.verdict = await inner(kwargs, default, acts)
         except BaseException as exc:
-            error = exc
+            state.error = exc
         while running:
             half = running.pop()
+            verdict, error = state.verdict, state.error
             try:
-                answer = await half.second(verdict, error)
-                if type(answer) not in answers:
-                    raise _wrong(spec, answer)
+                if half.step.awaited:
+                    answer = await half.second_async(verdict, error)
+                else:
+                    answer = half.second(verdict, error)
+                if answer is not verdict or error is not None:
+                    state.judge(half, answer)
             except Exception as exc:
-                failed(half, exc)
+                state.failed(half, exc)
             except BaseException as exc:
-                error = exc
-            else:
-                error = None
-                verdict = _judged(verdict, answer, half, acts)
-        if error is None:
-            return verdict
+                state.error = exc
+        return state.outcome()
+
+    return call
+
+
+class _State:
+    """What stands between two wrappers: a verdict, or the error in place of one."""
+
+    __slots__ = ("acts", "answers", "error", "raises", "spec", "verdict")
+
+    def __init__(self, spec: Spec, acts: list[Act]) -> None:
+        self.spec = spec
+        self.acts = acts
+        self.answers = _ANSWERS[spec.on_error]
+        self.raises = spec.on_error == "raise"
+        self.verdict: Any = None
+        self.error: BaseException | None = None
+        """A cancellation, or what such a gate raises."""
+
+    def outcome(self) -> Any:
+        """The verdict; or raise the error."""
+        if self.error is None:
+            return _unanswered(self.verdict) if self.verdict.open_question else self.verdict
+        error, self.error = self.error, None
         try:
             raise error
         finally:
             del error  # its traceback holds this frame
 
-    return call
+    def failed(self, half: Half, exc: Exception) -> None:
+        """A half of a wrapper raised, lost the result, or was late."""
+        if exc is self.error:
+            return
+        plugin = half.step.plugin
+        blame(exc, self.spec, plugin)
+        self.acts.append(_failure(plugin, exc, half.spent))
+        if still_cancelled(self.error):
+            return
+        if self.raises:
+            self.error = exc
+            return
+        self.error = None
+        if self.verdict is None or not self.verdict.final:
+            self.verdict = _denial(self.spec, plugin, exc)
 
+    def judge(self, half: Half, answer: Any) -> None:
+        """Take a wrapper's verdict, unless it changed a denial, or ended an error that stands.
 
-def _judged(before: Any, after: Any, half: _Half, acts: list[Act]) -> Any:
-    """What stands after a wrapper: its verdict, unless it changed a denial."""
-    changed = changed_fields(before, after)
-    if changed is None:
-        return before
-    plugin = half.step.plugin
-    if before is not None and before.final:
-        note = f"tried to turn {verdict_of(before)} into {verdict_of(after)}; a denial is final"
-        acts.append(Act(plugin, "restored", note, changed, milliseconds(half.began)))
-        return before
-    if getattr(after, "context", ()) != ():
-        after = attrs.evolve(after, context=tuple(_contexts(after.context, plugin)))
-    verdict = "changed" if type(after) is type(before) else verdict_of(after)
-    acts.append(Act(plugin, verdict, getattr(after, "reason", None), changed, milliseconds(half.began)))
-    return after
+        Raises:
+            HookError: it is no verdict.
+        """
+        if type(answer) not in self.answers:
+            raise _wrong(self.spec, answer)
+        before, plugin = self.verdict, half.step.plugin
+        added = getattr(answer, "context", ())
+        if added != () and added != getattr(before, "context", ()):
+            answer = attrs.evolve(answer, context=_contexts(added, plugin))
+        if still_cancelled(self.error):
+            return
+        if isinstance(self.error, Exception) and not answer.final:
+            self._restored(half, f"tried to turn an error into {verdict_of(answer)}; an error is final", ())
+            return
+        self.error = None
+        changed = changed_fields(before, answer)
+        if changed is None:
+            return
+        if before is not None and before.final:
+            note = f"tried to turn {verdict_of(before)} into {verdict_of(answer)}; a denial is final"
+            self._restored(half, note, changed)
+            return
+        self.verdict = answer
+        verdict = "changed" if type(answer) is type(before) else verdict_of(answer)
+        self.acts.append(Act(plugin, verdict, getattr(answer, "reason", None), changed, thousandths(half.spent)))
 
-
-class _Half:
-    """A wrapper on its way: its generator, its own time, and the scope that holds its deadline.
-
-    The scope stands around everything from the first half to the end of the second, as a ``with``
-    block would, so that the wrapper may hold scopes of its own across its ``yield``; while the
-    inner call runs, its deadline is put off.
-    """
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self.began = perf_counter()
-        self.left = math.inf if step.deadline is None else step.deadline
-        self.scope: trio.CancelScope | None = None
-        self.generator: Any = None
-
-    async def first(self, kwargs: Mapping[str, Any]) -> Exception | None:
-        """Run the first half; return how it failed, or None."""
-        step = self.step
-        started = trio.current_time()
-        if step.awaited and step.deadline is not None:
-            self.scope = trio.CancelScope(deadline=started + self.left)
-            self.scope.__enter__()
-        try:
-            self.generator = step.function(*step.pick(kwargs))
-            await start(self.generator, step)
-        except BaseException as exc:
-            late = self._leave(exc)
-            if late:
-                return _Late(step.deadline or 0.0)
-            if isinstance(exc, Exception):
-                return exc
-            raise
-        self._spend(started)
-        if self.left < 0:
-            await self._drop()
-            return _Late(step.deadline or 0.0)
-        if self.scope is not None:
-            self.scope.deadline = math.inf
-        return None
-
-    async def second(self, verdict: Any, error: BaseException | None) -> Any:
-        """Run the second half; return its verdict, or raise how it failed."""
-        step = self.step
-        started = trio.current_time()
-        if self.scope is not None:
-            self.scope.deadline = started + self.left
-        try:
-            answer = await finish(self.generator, step, verdict, error, True)
-        except BaseException as exc:
-            late = self._leave(exc)
-            if late:
-                raise _Late(step.deadline or 0.0) from None
-            raise
-        self._spend(started)
-        self._leave(None)
-        if self.left < 0:
-            raise _Late(step.deadline or 0.0)
-        return answer
-
-    def _spend(self, started: float) -> None:
-        self.left -= trio.current_time() - started
-
-    def _leave(self, exc: BaseException | None) -> bool:
-        """Close the scope; whether `exc` was its own cancellation."""
-        if self.scope is None:
-            return False
-        scope, self.scope = self.scope, None
-        return scope.__exit__(type(exc) if exc else None, exc, exc.__traceback__ if exc else None) is True
-
-    async def _drop(self) -> None:
-        """Finish a generator whose first half was late."""
-        if self.step.awaited:
-            await self.generator.aclose()
-        else:
-            self.generator.close()
-        self._leave(None)
+    def _restored(self, half: Half, note: str, changed: tuple[str, ...]) -> None:
+        self.acts.append(Act(half.step.plugin, "restored", note, changed, thousandths(half.spent)))
 
 
 def _with(verdict: Any, content: Any, contexts: list[HookContext]) -> Any:
@@ -288,13 +258,22 @@ def _with(verdict: Any, content: Any, contexts: list[HookContext]) -> Any:
     return attrs.evolve(verdict, content=content, context=tuple(contexts))
 
 
-def _contexts(context: Any, plugin: str) -> Iterable[HookContext]:
-    """Contexts with a source; `plugin` is that of content which names none."""
-    if isinstance(context, HookContext):
-        return (context,)
-    if isinstance(context, tuple | list) and all(isinstance(item, HookContext) for item in context):
-        return tuple(context)
-    return (HookContext(context, PluginSource(plugin)),)
+def _contexts(context: Any, plugin: str) -> tuple[HookContext, ...]:
+    """Contexts with a source; `plugin` is that of content which names none.
+
+    Raises:
+        HookError: it is no content.
+    """
+    source = PluginSource(plugin)
+    items = (context,) if isinstance(context, (str, HookContext, *_CONTENT)) else tuple(context)
+    if items and not any(isinstance(item, HookContext) for item in items):
+        items = (HookContext(context if isinstance(context, str) else items, source),)
+    found = tuple(item if isinstance(item, HookContext) else HookContext(item, source) for item in items)
+    for item in found:
+        for block in item.content:
+            if not isinstance(block, _CONTENT):
+                raise HookError(f"a context is text or content blocks, not {block!r:.80}")
+    return found
 
 
 def _wrong(spec: Spec, answer: object) -> HookError:
@@ -302,13 +281,12 @@ def _wrong(spec: Spec, answer: object) -> HookError:
     return HookError(f"{spec.name} is answered with {expected}, not with {answer!r:.80}")
 
 
-def _failure(step: Step, exc: Exception, began: float) -> Act:
-    if isinstance(exc, _Late):
-        return Act(step.plugin, "late", str(exc), None, milliseconds(began))
-    return Act(step.plugin, "raised", reason_of(exc), None, milliseconds(began))
+def _failure(plugin: str, exc: Exception, spent: float) -> Act:
+    late = isinstance(exc, Late)
+    return Act(plugin, "late" if late else "raised", str(exc) if late else reason_of(exc), None, thousandths(spent))
 
 
 def _denial(spec: Spec, plugin: str, exc: Exception) -> Deny | Block:
-    text = str(exc) if isinstance(exc, _Late) else f"failed ({reason_of(exc)})"
+    text = str(exc) if isinstance(exc, Late) else f"failed ({reason_of(exc)})"
     reason = f"the plugin {plugin} {text}, and a guard that fails denies"
     return Block(reason) if spec.on_error == "block" else Deny(reason)

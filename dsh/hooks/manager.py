@@ -95,6 +95,8 @@ class PluginManager(pluggy.PluginManager):
                 continue
             if name in self.specs:
                 raise ValueError(f"there is a hook {name} already")
+            if name.startswith("_") or hasattr(Relay, name):
+                raise ValueError(f"a hook cannot be called {name}")
             function = getattr(module_or_class, name)
             found[name] = spec_of(name, function, firstresult=opts["firstresult"], historic=opts["historic"])
         super().add_hookspecs(module_or_class)
@@ -146,7 +148,7 @@ class PluginManager(pluggy.PluginManager):
         return [impl for impl, _ in self.chain(hook)]
 
     def chain(self, hook: str) -> list[tuple[HookImpl, int]]:
-        """`implementations`, each with the number of layers between this one and the plugin's."""
+        """`implementations`, each with the number of the layer that its plugin is in; 0 is the program's."""
         spec = self.specs[hook]
         found: list[tuple[tuple[bool, int, int, int], HookImpl]] = []
         layer: PluginManager | None = self
@@ -154,13 +156,25 @@ class PluginManager(pluggy.PluginManager):
         while layer is not None:
             caller = getattr(layer.hook, hook, None)
             heard = layer is self or layer.parent is None or spec.decides
-            for impl in caller.get_hookimpls() if caller is not None else ():
+            for impl in reversed(caller.get_hookimpls()) if caller is not None else ():
                 if heard or impl.plugin_name in layer._inherited:
                     number = layer._registered.get(impl.plugin_name, 0)
                     band = impl.trylast - impl.tryfirst
                     found.append(((not wraps(impl), band, depth, number if impl.trylast else -number), impl))
             layer, depth = layer.parent, depth + 1
-        return [(impl, key[2]) for key, impl in sorted(found, key=lambda pair: pair[0])]
+        return [(impl, depth - 1 - key[2]) for key, impl in sorted(found, key=lambda pair: pair[0])]
+
+    def sharing(self, spec: Spec) -> PluginManager:
+        """The lowest layer that hears `spec` just as this one does, so that they can share its call."""
+        layer = self
+        while layer.parent is not None and not layer.get_plugins():
+            layer = layer.parent
+        if spec.decides or layer is self:
+            return layer
+        # Between here and the program's layer, only inherited plugins are heard.
+        while layer.parent is not None and not layer._inherited:
+            layer = layer.parent
+        return layer if layer.parent is None else self
 
     def clear(self) -> None:
         """Unregister everything in this layer, last come first gone."""

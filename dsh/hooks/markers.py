@@ -55,6 +55,11 @@ class ImplOptions:
     deadline: float | type[_Unset] | None = _Unset
     canaries: tuple[Any, ...] = ()
 
+    @property
+    def deadline_named(self) -> bool:
+        """The implementation names a deadline of its own, or that it has none."""
+        return not isinstance(self.deadline, type)
+
 
 def spec_options(function: object) -> SpecOptions:
     """dsh's options of a marked spec."""
@@ -86,7 +91,8 @@ def hookspec(
 
     Args:
         firstresult: the hook decides; the first answer that is not None wins.
-        historic: implementations registered later are called with the past calls (called hooks only).
+        historic: calls made with ``manager.hook.NAME.call_historic(kwargs=...)`` also reach implementations that
+            the program's layer gets later (called hooks only).
         settle: every implementation is awaited, also when one raises.
         collect: the name of the argument that implementations add to.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pluggy import HookImpl
 
 from . import calls
-from .gates import closing, gate_core, gate_wrapped
+from .gates import gate_core, gate_wrapped
 from .spec import Spec, did_you_mean
 from .step import Call, Inner, Step, wraps
 from .trace import Settings
@@ -33,14 +33,16 @@ class Relay:
         self._children: weakref.WeakSet[Relay] = weakref.WeakSet()
 
     def __getattr__(self, hook: str) -> Call:
+        if hook.startswith("_"):
+            raise AttributeError(hook)
         manager = self._manager
         spec = manager.specs.get(hook)
         if spec is None:
             raise AttributeError(f"there is no hook {hook!r}{did_you_mean(hook, manager.specs)}")
-        parent = manager.parent
+        source = manager.sharing(spec)
         call: Call
-        if parent is not None and not manager.get_plugins() and (spec.decides or parent.parent is None):
-            call = getattr(parent.relay, hook)
+        if source is not manager:
+            call = getattr(source.relay, hook)
         else:
             call = build(spec, manager.chain(hook), manager.settings)
         self.__dict__[hook] = call
@@ -49,7 +51,7 @@ class Relay:
     def without(self, hook: str, *plugins: object) -> Call:
         """`hook` as if `plugins` were not there."""
         manager = self._manager
-        impls = [pair for pair in manager.chain(hook) if pair[0].plugin not in plugins]
+        impls = [pair for pair in manager.chain(hook) if not any(pair[0].plugin is plugin for plugin in plugins)]
         return build(manager.specs[hook], impls, manager.settings)
 
     def _forget(self) -> None:
@@ -65,11 +67,9 @@ def build(spec: Spec, impls: Sequence[tuple[HookImpl, int]], settings: Settings)
     wrappers = tuple(Step.of(impl, layer, spec, settings) for impl, layer in impls if wraps(impl))
     inner: Inner
     if spec.kind == "gate":
-        inner = gate_core(spec, steps, settings)
+        inner = gate_core(spec, steps, settings, last=not wrappers)
         if wrappers:
             inner = gate_wrapped(spec, wrappers, inner, settings)
-        if impls and spec.on_error == "deny":
-            inner = closing(inner)
         call = calls.outer(spec, inner, settings, empty=not impls)
     elif not impls:
         call = calls.empty(spec)

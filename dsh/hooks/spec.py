@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from .markers import GateKind, spec_options
+from .markers import GateKind, impl_options, spec_options
 
 __all__ = ["Kind", "Spec", "did_you_mean", "spec_of"]
 
@@ -27,6 +27,7 @@ class Spec:
         awaited: the hook is awaited; its implementations may be async.
         collect: the argument that implementations add to, in a collect hook.
         on_error: what a failing implementation of a gate counts as.
+        historic: past calls are made good for by pluggy, ``manager.hook.NAME.call_historic(kwargs=...)``.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Spec:
     awaited: bool
     collect: str | None = None
     on_error: GateKind | None = None
+    historic: bool = False
 
     @property
     def decides(self) -> bool:
@@ -60,6 +62,8 @@ def spec_of(name: str, function: Callable[..., Any], *, firstresult: bool, histo
         raise ValueError(f"{name}: an awaited hook cannot be historic")
     if (firstresult or options.settle) and not awaited:
         raise ValueError(f"{name}: a hook that decides or settles is written `async def`")
+    if (options.gate is None and firstresult) + options.settle + (options.collect is not None) > 1:
+        raise ValueError(f"{name}: a hook either decides, settles or collects")
     if options.collect is not None and options.collect not in arguments:
         raise ValueError(f"{name}: there is no argument {options.collect!r} to collect in")
     kind: Kind
@@ -73,7 +77,7 @@ def spec_of(name: str, function: Callable[..., Any], *, firstresult: bool, histo
         kind = "settle"
     else:
         kind = "checkpoint" if awaited else "notify"
-    return Spec(name, arguments, kind, awaited, options.collect, options.gate)
+    return Spec(name, arguments, kind, awaited, options.collect, options.gate, historic)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -93,8 +97,12 @@ def complaint(
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             return f"{hook}: name the arguments you want instead of {parameter}"
-        if parameter.name not in spec.arguments and parameter.name != "self":
+        if parameter.name == "self" and "self" not in spec.arguments:
+            return f"{hook}: nothing binds its argument self; register an object of the class, not the class"
+        if parameter.name not in spec.arguments:
             return f"{hook}: there is no argument {parameter.name}{did_you_mean(parameter.name, spec.arguments)}"
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            return f"{hook}: the argument {parameter.name} stands behind a *; take the * out"
     is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     if is_async and not spec.awaited:
         return f"{hook} is called, not awaited: write `def`, not `async def`"
@@ -103,6 +111,10 @@ def complaint(
     generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if options.get("wrapper") and not generator:
         return f"{hook}: a wrapper is a generator; it must `yield` once to what it wraps"
+    if options.get("wrapper") and spec.historic:
+        return f"{hook} is historic: it cannot be wrapped"
+    if impl_options(function).deadline_named and spec.kind != "gate":
+        return f"{hook} is no gate: no deadline holds for it"
     if generator and not options.get("wrapper"):
         return f"{hook}: the function yields; write @hookimpl(wrapper=True) if it is a wrapper"
     return None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pluggy import HookCallError, HookImpl
 
-from .markers import _Unset, impl_options
+from .markers import impl_options
 from .spec import Spec
 from .trace import Act, Settings
 
@@ -24,6 +24,7 @@ __all__ = [
     "mismatch",
     "reason_of",
     "terminal",
+    "thousandths",
     "verdict_of",
     "wraps",
 ]
@@ -62,7 +63,7 @@ class Step(NamedTuple):
             pick = lambda kwargs: ()  # noqa: E731
         awaited = inspect.iscoroutinefunction(impl.function) or ASYNC_WRAPPER in impl.opts
         named = impl_options(impl.function).deadline
-        deadline = settings.deadline if isinstance(named, type) and issubclass(named, _Unset) else named
+        deadline = settings.deadline if isinstance(named, type) else named
         return cls(impl.function, pick, awaited, impl.plugin_name, deadline, layer)
 
 
@@ -87,7 +88,12 @@ async def terminal(default: Any) -> Any:
 
 def milliseconds(started: float) -> float:
     """Milliseconds since `started` (`time.perf_counter`)."""
-    return round((perf_counter() - started) * 1e3, 3)
+    return thousandths(perf_counter() - started)
+
+
+def thousandths(seconds: float) -> float:
+    """Seconds as milliseconds, to the microsecond."""
+    return round(seconds * 1e3, 3)
 
 
 def reason_of(exc: BaseException) -> str:

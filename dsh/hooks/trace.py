@@ -1,7 +1,7 @@
 """Traces: who did what in a hook call, and how long it took.
 
-The engine hands a `Trace` of each deciding call that a plugin took part in to
-`Settings.on_trace`, and keeps the time of every other awaited call in a ring.
+The engine hands a `Trace` of each deciding call that a plugin answered, failed or changed to
+`Settings.on_trace`, and keeps the time of every other call in a ring.
 """
 
 from __future__ import annotations
@@ -59,13 +59,17 @@ class Settings:
         on_trace: told of each deciding call that a plugin took part in.
         on_slow: told once per plugin and hook of a synchronous implementation that blocked, with
             the seconds it took.
-        ring: the last calls of the other awaited hooks, as (hook, milliseconds).
+        trace: keep times and hand out traces; off, a call costs less, and only the engine's own rules hold.
+        ring: the last of all other calls that plugins took part in, as (hook, milliseconds).
         echo: print every call to stderr.
+
+    `trace` and `echo` are read when a call is built: before the first one, or when a plugin comes or goes.
     """
 
     deadline: float | None = 60.0
     on_trace: Callable[[Trace], None] | None = None
     on_slow: Callable[[str, str, float], None] | None = None
+    trace: bool = True
     ring: deque[tuple[str, float]] = field(factory=lambda: deque(maxlen=1000))
     echo: bool = False
     _slow: set[tuple[str, str]] = field(factory=set)
@@ -91,7 +95,7 @@ class Settings:
 
 
 def changed_fields(before: Any, after: Any) -> tuple[str, ...] | None:
-    """The names of the attrs fields in which `after` differs; all of them for another class, None for equals."""
+    """The names of the attrs fields in which `after` differs; none for another class; None for an equal value."""
     if after is before or after == before:
         return None
     if type(after) is not type(before) or not attrs.has(type(after)):

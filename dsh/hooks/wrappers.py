@@ -2,67 +2,102 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+import trio
+
 from ..errors import HookError
 from .spec import Spec
-from .step import Inner, Step, blame, milliseconds, reason_of
-from .trace import Act, Settings, changed_fields
+from .step import Inner, Step, blame, reason_of, thousandths
+from .trace import SLOW, Act, Settings, changed_fields
 
-__all__ = ["finish", "start", "wrapped"]
+__all__ = ["begin", "begin_async", "end", "end_async", "still_cancelled", "wrapped"]
 
 
-async def start(generator: Any, step: Step) -> None:
-    """Run the first half of a wrapper."""
+def begin(generator: Any, step: Step) -> None:
+    """Run the first half of a plain wrapper."""
     try:
-        if step.awaited:
-            await generator.asend(None)
-        else:
-            generator.send(None)
-    except (StopIteration, StopAsyncIteration):
-        raise HookError("the wrapper did not yield") from None
+        generator.send(None)
+    except StopIteration:
+        raise _broken(step, "did not yield") from None
 
 
-async def finish(generator: Any, step: Step, result: Any, error: BaseException | None, deciding: bool) -> Any:
-    """Run the second half of a wrapper, and return the result it hands back.
+async def begin_async(generator: Any, step: Step) -> None:
+    """Run the first half of an async wrapper."""
+    try:
+        await generator.asend(None)
+    except StopAsyncIteration:
+        raise _broken(step, "did not yield") from None
+
+
+def end(generator: Any, step: Step, result: Any, error: BaseException | None, deciding: bool) -> Any:
+    """Run the second half of a plain wrapper, and return the result it hands back.
 
     Raises:
-        HookError: it yielded too often, or ended an error of a deciding hook without a result.
+        HookError: it yielded too often, or lost the result of a deciding hook.
     """
-    if not step.awaited:
-        try:
-            generator.send(result) if error is None else generator.throw(error)
-        except StopIteration as stop:
-            answer = stop.value
+    try:
+        if error is None:
+            generator.send(result)
         else:
-            generator.close()
-            raise HookError("the wrapper yielded twice") from error
+            generator.throw(error)
+    except StopIteration as stop:
+        answer = stop.value
+    else:
+        generator.close()
+        raise _broken(step, "yielded twice") from error
+    if deciding and answer is None:
+        _refuse_loss(step, result, error)
+    return answer
+
+
+async def end_async(generator: Any, step: Step, result: Any, error: BaseException | None, deciding: bool) -> Any:
+    """Run the second half of an async wrapper; without a second ``yield`` the result stays as it was.
+
+    Raises:
+        HookError: it yielded too often, or lost the result of a deciding hook.
+    """
+    try:
+        answer = await (generator.asend(result) if error is None else generator.athrow(error))
+    except StopAsyncIteration:
+        answer = result if error is None else None
     else:
         try:
-            answer = await (generator.asend(result) if error is None else generator.athrow(error))
+            await generator.asend(None)
         except StopAsyncIteration:
-            answer = result if error is None else None
+            pass
         else:
-            try:
-                await generator.asend(None)
-            except StopAsyncIteration:
-                pass
-            else:
-                await generator.aclose()
-                raise HookError("the wrapper yielded three times") from error
+            await generator.aclose()
+            raise _broken(step, "yielded three times") from error
     if deciding and answer is None:
-        if error is not None:
-            raise HookError("the wrapper ended an error without a result") from error
-        if result is not None:
-            raise HookError("the wrapper lost the result: it must return it")
+        _refuse_loss(step, result, error)
     return answer
+
+
+def _refuse_loss(step: Step, result: Any, error: BaseException | None) -> None:
+    if error is not None:
+        raise _broken(step, "ended an error without a result") from error
+    if result is not None:
+        raise _broken(step, "lost the result: it must return it")
+
+
+def _broken(step: Step, what: str) -> HookError:
+    return HookError(f"the wrapper of the plugin {step.plugin} {what}")
+
+
+def still_cancelled(error: BaseException | None) -> bool:
+    """Whether `error`, which a wrapper ended, is a cancellation from outside: that is not a wrapper's to end."""
+    if error is None or isinstance(error, Exception) or not trio.lowlevel.in_trio_task():
+        return False
+    return trio.current_effective_deadline() == -math.inf
 
 
 def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settings) -> Inner:
     """Run `inner` inside generators, by pluggy's rules, plain and async ones in one order."""
-    deciding = spec.decides
+    deciding, collect = spec.decides, spec.collect
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
         running: list[tuple[Any, Step, float]] = []
@@ -71,12 +106,18 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
         try:
             for step in wrappers:
                 began = perf_counter()
+                given = kwargs
+                if collect is not None:
+                    given = {**kwargs, collect: kwargs[collect].view(step.plugin, step.layer)}
                 try:
-                    generator = step.function(*step.pick(kwargs))
-                    await start(generator, step)
+                    generator = step.function(*step.pick(given))
+                    if step.awaited:
+                        await begin_async(generator, step)
+                    else:
+                        begin(generator, step)
                 except Exception as exc:
                     blame(exc, spec, step.plugin)
-                    acts.append(Act(step.plugin, "raised", reason_of(exc), None, milliseconds(began)))
+                    acts.append(Act(step.plugin, "raised", reason_of(exc), None, thousandths(perf_counter() - began)))
                     raise
                 running.append((generator, step, perf_counter() - began))
             result = await inner(kwargs, default, acts)
@@ -85,22 +126,29 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
         while running:
             generator, step, spent = running.pop()
             began = perf_counter() - spent
-            before, failed = result, error
+            before, ended = result, error
             try:
-                result = await finish(generator, step, result, error, deciding)
-                error = None
+                if step.awaited:
+                    result = await end_async(generator, step, result, error, deciding)
+                else:
+                    result = end(generator, step, result, error, deciding)
+                error = error if still_cancelled(error) else None
             except BaseException as exc:
                 if exc is not error:
                     blame(exc, spec, step.plugin)
                     if isinstance(exc, Exception):
-                        acts.append(Act(step.plugin, "raised", reason_of(exc), None, milliseconds(began)))
-                error = exc
-            if deciding and error is None:
-                changed = () if failed is not None else changed_fields(before, result)
+                        ms = thousandths(perf_counter() - began)
+                        acts.append(Act(step.plugin, "raised", reason_of(exc), None, ms))
+                if not isinstance(exc, Exception) or not still_cancelled(error):
+                    error = exc
+            spent = perf_counter() - began
+            if spent > SLOW and not step.awaited:
+                settings.slow(step.plugin, spec.name, spent)
+            if deciding and error is None and (result is not before or ended is not None):
+                changed = () if ended is not None else changed_fields(before, result)
                 if changed is not None:
-                    acts.append(
-                        Act(step.plugin, "changed", getattr(result, "reason", None), changed, milliseconds(began))
-                    )
+                    note = getattr(result, "reason", None)
+                    acts.append(Act(step.plugin, "changed", note, changed, thousandths(spent)))
         if error is None:
             return result
         try:

@@ -47,7 +47,7 @@ from ..hooks.markers import hookimpl
 if TYPE_CHECKING:
     from ..agents import AgentRequest
     from ..harness import Harness
-    from .agent import LoopHandle
+    from .handle import LoopHandle
 
 __all__ = ["Loop", "agent_factory"]
 
@@ -66,13 +66,15 @@ class Loop:
 
     def create(self, request: AgentRequest) -> LoopHandle:
         """Make an agent and start its driver; undo everything if a plugin objects."""
-        from .agent import LoopAgent, LoopHandle
+        from .agent import LoopAgent
         from .driver import drive
+        from .handle import LoopHandle
 
         harness = self._harness
         agent = LoopAgent(request, harness)
         with ExitStack() as undo:
             undo.callback(agent.plugins.clear)
+            undo.callback(agent.abandon)
             detach = harness.sessions.enter(request.session, agent.hook)
             undo.callback(detach)
             harness.sessions.announce(request.session)

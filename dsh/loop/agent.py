@@ -1,4 +1,4 @@
-"""The agent that the loop drives, and its handle."""
+"""The agent that the loop drives."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import trio
 from ..agents import Agent, AgentRequest, AgentStatus, RunResult
 from ..errors import AgentError
 from ..hookspecs import Hooks
-from ..messages import USER, Block, BlockLike, Message, MessageSource, Text, TokenUsage, blocks, text_of
-from ..session.events import AssistantMessage, ContextMessage, EndReason, Trigger, TurnEnd, TurnStart
+from ..messages import USER, Block, BlockLike, Message, MessageSource, Text, blocks
+from ..session.events import ContextMessage, EndReason, Trigger, TurnEnd, TurnStart
 from ..stash import Stash
 from ..tasks import Tasks
+from .flush import flush, hurry
 from .inbox import Inbox
+from .run import run
 
 if TYPE_CHECKING:
     from ..harness import Harness
     from .turn import Turn
 
-__all__ = ["LoopAgent", "LoopHandle"]
+__all__ = ["LoopAgent"]
 
 T = TypeVar("T")
-
-CLOSING_SECONDS = 60.0
-"""How long the end of an agent may take before it is given up on, with a warning."""
 
 
 class LoopAgent:
@@ -37,6 +36,8 @@ class LoopAgent:
         cancelled: the reason of a cancel that the driver has not seen yet.
         prefix: the session prefix, once it is composed.
         anchored: this agent has logged a request header.
+        driver: stands around the driver.
+        flushes: those that are going on.
         exited: the driver has ended.
     """
 
@@ -56,9 +57,11 @@ class LoopAgent:
         self.cancelled: str | None = None
         self.prefix: tuple[Message, ...] | None = None
         self.anchored = False
+        self.driver = trio.CancelScope()
         self.exited = trio.Event()
         self.tasks = Tasks(harness.nursery, self._task_failed)
         self._waiters: list[trio.Event] = []
+        self.flushes: set[trio.CancelScope] = set()
 
     def hooks(self, protocol: type[T]) -> T:
         """The relay, typed by a plugin's own specs."""
@@ -104,7 +107,7 @@ class LoopAgent:
                     session.append(TurnEnd(number, EndReason("completed")))
                 except Exception as exc:
                     self.harness.warn_error("turn/end", exc)
-                self.harness.start_soon(self.flush, number, 0, name=f"flush of {session.id}")
+                self.tasks.start_soon(flush, self, number, 0, name=f"flush of {session.id}")
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop the turn and drop what is queued."""
@@ -129,16 +132,7 @@ class LoopAgent:
 
     async def run(self, content: BlockLike, source: MessageSource = USER) -> RunResult:
         """Send, wait, and read the answer from the log."""
-        before = len(self.session.events)
-        self.send(content, source)
-        try:
-            await self.when_idle()
-        except trio.Cancelled:
-            self.cancel("cancelled")
-            with trio.move_on_after(CLOSING_SECONDS, shield=True):
-                await self.when_idle()
-            raise
-        return _outcome(self, before)
+        return await run(self, content, source)
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> None:
         """Run `function` in a task that ends with the agent."""
@@ -177,14 +171,6 @@ class LoopAgent:
         except Exception as exc:
             self.harness.warn_error("agent_error", exc)
 
-    async def flush(self, turn: int, step: int) -> None:
-        """Make the log durable; a failure is reported and changes nothing.  Cancellation passes."""
-        try:
-            await self.harness.sessions.flush(self.session)
-        except Exception as exc:
-            self.harness.warn_error(f"session {self.session.id} could not be flushed", exc)
-            self.report(turn, step, exc)
-
     def stop(self) -> None:
         """Begin the end: no more input, no more turns."""
         if self.disposed:
@@ -194,6 +180,12 @@ class LoopAgent:
         self.inbox.wake()
         if self.turn is not None:
             self.turn.cancel("disposed")
+        hurry(self)
+
+    def abandon(self) -> None:
+        """Undo an agent that never started."""
+        self.status = "disposed"
+        self.tasks.cancel()
 
     def _task_failed(self, error: Exception) -> None:
         self.harness.warn_error(f"a task of agent {self.id} failed", error)
@@ -202,53 +194,3 @@ class LoopAgent:
     def _refuse_disposed(self, verb: str) -> None:
         if self.disposed:
             raise AgentError(f"cannot {verb}: agent {self.id!r} is disposed", code="DISPOSED")
-
-
-def _outcome(agent: LoopAgent, before: int) -> RunResult:
-    """What happened in the log from `before` on."""
-    text, reason, turn, usage = "", None, 0, TokenUsage()
-    for event in agent.session.events[before:]:
-        data = event.data
-        if isinstance(data, TurnStart):
-            text, reason, turn = "", None, data.turn
-        elif isinstance(data, AssistantMessage):
-            text = text_of(data.content) or text
-            usage = usage + data.usage if data.usage is not None else usage
-        elif isinstance(data, TurnEnd):
-            reason = data.reason
-    return RunResult(text, reason, turn, usage)
-
-
-class LoopHandle:
-    """The only way to tear an agent down."""
-
-    def __init__(self, agent: LoopAgent, detach: Callable[[], None]) -> None:
-        self.agent = agent
-        self._detach = detach
-        self._started = False
-        self._done = trio.Event()
-
-    async def dispose(self) -> None:
-        """Close the turn, flush, stop the agent's tasks and children, unwind its scope."""
-        if not self._started:
-            self._started = True
-            # A task of the harness, so that the end goes on when this wait is cancelled.
-            self.agent.harness.nursery.start_soon(self._teardown, name=f"end of agent {self.agent.id}")
-        await self._done.wait()
-
-    async def _teardown(self) -> None:
-        agent = self.agent
-        try:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSING_SECONDS) as scope:
-                agent.stop()
-                await agent.harness.dispose_children(agent)
-                await agent.exited.wait()
-                await agent.tasks.close()
-            if scope.cancelled_caught:
-                agent.harness.warn(f"agent {agent.id} did not end within {CLOSING_SECONDS:g} s")
-        finally:
-            agent.harness.agents.remove(agent)
-            self._detach()
-            agent.plugins.clear()
-            agent.harness.forget(agent)
-            self._done.set()

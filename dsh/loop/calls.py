@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from trio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import ToolArgsError
 from ..jsonvalue import Json, loads
-from ..messages import HookContext, Text, ToolCallBlock
+from ..messages import HookContext, ToolCallBlock
 from ..session.events import ContextMessage, ErrorInfo, ToolCall, ToolResult
 from ..tasks import single
 from ..tools import pipeline
@@ -24,18 +24,24 @@ from ..tools.tool import ToolResult as Result
 if TYPE_CHECKING:
     from .turn import Turn
 
-__all__ = ["OpenCall", "run_calls", "settle"]
+__all__ = ["OpenCall", "run_calls"]
 
-PARALLEL = 8
+PARALLEL = 16
 """How many calls of one step run at once, where their tools allow it."""
 
 
 @define
 class OpenCall:
-    """A call without a result; `seq` is that of its ``tool/call``, once there is one."""
+    """A call without a result.
+
+    Attributes:
+        seq: of its ``tool/call``, once there is one.
+        started: it was allowed, and may have had effects.
+    """
 
     block: ToolCallBlock
     seq: int | None = None
+    started: bool = False
 
 
 async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[ToolCallBlock]) -> bool:
@@ -57,7 +63,7 @@ async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[Tool
 async def _one(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock, contexts: list[HookContext]) -> None:
     call, result = await _judged(turn, block)
     if result is None:
-        result = await pipeline.run(turn.agent.hook, tools, call)
+        result = await _run(turn, tools, call)
     await _conclude(turn, call, result, contexts)
 
 
@@ -91,7 +97,7 @@ class _Running:
 
     async def run(self, turn: Turn, tools: Mapping[str, Tool], limit: trio.CapacityLimiter) -> None:
         async with limit:
-            self._result = await pipeline.run(turn.agent.hook, tools, self.call)
+            self._result = await _run(turn, tools, self.call)
         self._done.set()
 
     async def wait(self) -> Result:
@@ -139,6 +145,11 @@ def _parsed(raw: str) -> Mapping[str, Json]:
     return value
 
 
+async def _run(turn: Turn, tools: Mapping[str, Tool], call: Call) -> Result:
+    turn.open_calls[call.id].started = True
+    return await pipeline.run(turn.agent.hook, tools, call)
+
+
 async def _conclude(turn: Turn, call: Call, result: Result, contexts: list[HookContext]) -> None:
     """Have the result reviewed, and log it."""
     agent = turn.agent
@@ -150,31 +161,3 @@ async def _conclude(turn: Turn, call: Call, result: Result, contexts: list[HookC
     data = ToolResult(turn.number, turn.step, call.id, result.content, result.is_error, error, result.meta)
     agent.session.append(data, sources=[opened.seq or 0])
     await checkpoint_if_cancelled()
-
-
-def settle(turn: Turn, aborted: bool) -> None:
-    """Answer the calls that a turn leaves open.  Nothing here raises, and nothing awaits."""
-    for opened in list(_unanswered(turn)):
-        block = opened.block
-        started = opened.seq is not None
-        if opened.seq is None:
-            opened.seq = len(turn.agent.session.events)
-            turn.append(ToolCall(turn.number, turn.step, block.id, block.name, block.arguments))
-        cause = "the turn was cancelled" if aborted else "the turn failed"
-        text = (
-            f"Error: {cause} before this call had ended; it may have had effects"
-            if started
-            else f"Error: {cause} before this call was started; it had no effect"
-        )
-        error = ErrorInfo("ToolAborted", "ABORTED" if started else "ABORTED_BEFORE_DISPATCH")
-        result = ToolResult(turn.number, turn.step, block.id, (Text(text),), True, error)
-        turn.append(result, [opened.seq])
-
-
-def _unanswered(turn: Turn) -> Iterator[OpenCall]:
-    """The open calls of the message, if it made it into the log."""
-    while turn.open_calls:
-        call_id = next(iter(turn.open_calls))
-        opened = turn.open_calls.pop(call_id)
-        if turn.agent.session.open_step is not None and call_id in turn.agent.session.call_ids:
-            yield opened

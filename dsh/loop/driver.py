@@ -17,11 +17,12 @@ async def drive(agent: LoopAgent) -> None:
     turn is closed first.
     """
     try:
-        while not agent.disposed:
-            await agent.inbox.wait()
-            if agent.disposed:
-                break
-            await _wake(agent)
+        with agent.driver:
+            while not agent.disposed:
+                if not agent.inbox.queued and agent.cancelled is None:
+                    await agent.inbox.wait()
+                else:
+                    await _wake(agent)
     finally:
         agent.exited.set()
         agent.settle_waiters()
@@ -33,7 +34,7 @@ async def _wake(agent: LoopAgent) -> None:
         agent.settle_waiters()
         return
     agent.set_status("running")
-    while not _cancelled_before_it_began(agent):
+    while not agent.disposed and not _cancelled_before_it_began(agent):
         number = agent.session.last_turn + 1
         try:
             await run_turn(agent, number)
@@ -41,12 +42,12 @@ async def _wake(agent: LoopAgent) -> None:
             # The turn never made it into the log, so nothing there can tell of it.
             agent.harness.warn_error(f"turn {number} could not be opened", exc)
             agent.report(number, 0, exc)
+        # A listener that sends after every turn must not keep everybody else from running.
+        await trio.lowlevel.cancel_shielded_checkpoint()
         agent.cancelled = None
         agent.inbox.requeue_steering()
-        if not agent.inbox.queued or agent.disposed:
+        if not agent.inbox.queued:
             break
-        # A listener that sends in every turn must not keep everybody else from running.
-        await trio.lowlevel.cancel_shielded_checkpoint()
     agent.set_status("idle")
 
 

@@ -49,9 +49,7 @@ class Inbox:
         self._wake.set()
 
     async def wait(self) -> None:
-        """Wait until something is queued, or `wake` is called.  Returns at once if something is queued."""
-        if self.queued:
-            return
+        """Wait until something is queued, or `wake` is called."""
         self._wake = trio.Event()
         await self._wake.wait()
 

@@ -7,8 +7,8 @@ from contextlib import aclosing
 import trio
 from attrs import evolve, frozen
 
-from ..decisions import GiveUp, NextStep, Retry
-from ..errors import AgentError, HookError, LlmError
+from ..decisions import GiveUp, NextStep, Retry, expected
+from ..errors import AgentError, LlmError
 from ..llm.adapter import Request
 from ..llm.assembler import Assembler
 from ..llm.chunks import ChunkStream
@@ -16,6 +16,7 @@ from ..messages import CallConfig, Message, ToolCallBlock
 from ..prompt import Assembled
 from ..session.events import AssistantChunk, AssistantMessage, Header
 from ..session.header import canonical, owed
+from ..tasks import single
 from .calls import OpenCall
 from .turn import Turn
 
@@ -64,9 +65,10 @@ async def _config(turn: Turn) -> CallConfig:
     last = agent.session.request_header() if agent.anchored else None
     options = agent.options
     config = CallConfig(options.model, options.temperature, options.max_tokens) if last is None else last.config
-    config = await agent.hook.agent_request(
+    answer = await agent.hook.agent_request(
         agent=agent, turn=turn.number, step=turn.step, config=config, default=lambda: config
     )
+    config = expected("agent_request", answer, CallConfig)
     if not config.model:
         raise AgentError(
             f"agent {agent.id!r} has no model: name one in its options, or answer the hook agent_request",
@@ -83,22 +85,22 @@ async def _try(turn: Turn, request: Request) -> Assembler | None:
             return await _stream(turn, request)
         except Exception as exc:
             error = exc
+        if isinstance(error, ExceptionGroup):
+            # What a nursery of the adapter wrapped; a group of several stays one.
+            unwrapped = single(error)
+            error = unwrapped if isinstance(unwrapped, Exception) else error
         if turn.scope.cancel_called:
             raise error
         decision = await turn.agent.hook.agent_request_error(
             agent=turn.agent, turn=turn.number, step=turn.step, error=error, attempt=attempt, default=GiveUp
         )
-        if isinstance(decision, Retry):
-            await trio.sleep(max(0.0, decision.after))
-        elif isinstance(decision, NextStep):
+        decision = expected("agent_request_error", decision, Retry, NextStep, GiveUp)
+        if isinstance(decision, GiveUp):
+            raise error
+        if isinstance(decision, NextStep):
             turn.streaming = None
             return None
-        elif isinstance(decision, GiveUp):
-            raise error
-        else:
-            raise HookError(
-                f"agent_request_error is answered with Retry, NextStep or GiveUp, not with {decision!r:.80}"
-            )
+        await trio.sleep(max(0.0, decision.after))
         attempt += 1
 
 
@@ -131,9 +133,10 @@ async def _log(turn: Turn, answer: Assembler) -> Answer:
     if cut:
         message = _without_calls(message)
     proposed = message
-    message = await agent.hook.agent_step_result(
+    result = await agent.hook.agent_step_result(
         agent=agent, turn=turn.number, step=turn.step, message=message, default=lambda: proposed
     )
+    message = expected("agent_step_result", result, Message)
     # A call that was cut off may lack half of its arguments: it does not run.
     message = _without_calls(message) if cut else _with_unique_ids(message, session.call_ids)
     turn.streaming = None

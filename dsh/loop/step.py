@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..decisions import ContinuationDecision, Continue, Stop
+from ..decisions import ContinuationDecision, Continue, Stop, expected
 from ..messages import HookContext, Message, PluginSource
 from ..prompt import Prefix, assemble
 from ..session.events import EndReason, StepStart
@@ -40,16 +40,17 @@ async def run_step(turn: Turn) -> bool:
     session.append(StepStart(turn.number, turn.step))
     await checkpoint_if_cancelled()
     answer = await ask(turn, assembled, prefix, boundary)
-    if answer is None:
-        return turn.close_step() is None
-    if answer.cut:
-        turn.reason = EndReason("max-tokens")
-    worked = await run_calls(turn, assembled.tools, answer.calls)
-    steered = turn.drain_steering()
+    if answer is not None:
+        if answer.cut:
+            turn.reason = EndReason("max-tokens")
+        worked = await run_calls(turn, assembled.tools, answer.calls)
+        steered = turn.drain_steering()
     error = turn.close_step()
     if error is not None:
         turn.fail(error)
         return False
+    if answer is None:
+        return True
     return await _another(turn, Continue() if worked or steered else Stop())
 
 
@@ -71,6 +72,7 @@ async def _another(turn: Turn, proposed: ContinuationDecision) -> bool:
         agent=agent, turn=turn.number, decision=proposed, default=lambda: proposed
     )
     await checkpoint_if_cancelled()
+    decision = expected("agent_turn_continuation", decision, Continue, Stop)
     if isinstance(decision, Continue):
         reason = decision.reason
         if reason is not None:

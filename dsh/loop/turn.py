@@ -11,27 +11,24 @@ from attrs import define, field
 from ..decisions import Block, contexts_of
 from ..errors import error_code, error_message
 from ..llm.assembler import Assembler
-from ..messages import Text
 from ..session.events import (
-    AssistantMessage,
     ContextMessage,
     EndReason,
     PromptBlocked,
     SteeringMessage,
     StepEnd,
     Trigger,
-    TurnEnd,
     TurnStart,
     UserMessage,
 )
+from ..tasks import parted
 from .agent import LoopAgent
-from .calls import OpenCall, settle
+from .calls import OpenCall
+from .closing import close
+from .flush import flush
 from .inbox import Mail
 
 __all__ = ["Turn", "run_turn"]
-
-FLUSH_SECONDS = 10.0
-"""How long a flush may take when the agent is being disposed."""
 
 
 @define(eq=False)
@@ -44,7 +41,8 @@ class Turn:
         reason: how the turn ends, if nothing stronger happens.
         cancel_reason: of the first cancel.
         failed: a failure has been reported.
-        streaming: the answer that is arriving, and the events of its chunks.
+        streaming: the answer that is arriving.
+        chunk_seqs: the events of its chunks.
         open_calls: the calls of the step's message, by id, that have no result yet.
     """
 
@@ -82,6 +80,12 @@ class Turn:
             return exc
         return None
 
+    def record(self, data: Any, sources: Sequence[int] | None = None) -> None:
+        """Append while closing: what a listener raises is a warning."""
+        error = self.append(data, sources)
+        if error is not None:
+            self.agent.harness.warn_error(data.type, error)
+
     def drain_steering(self) -> bool:
         """Log what arrived to steer the turn; whether there was anything."""
         inbox = self.agent.inbox
@@ -111,32 +115,22 @@ async def run_turn(agent: LoopAgent, number: int) -> None:
     failure: Exception | None = None
     torn: BaseException | None = None
     agent.turn = turn
-    if agent.disposed:
-        turn.cancel("disposed")
     try:
         agent.session.append(TurnStart(number, Trigger("message", batch[0].source)))
         with turn.scope:
             if await _admit(turn, batch):
                 while await run_step(turn):
                     pass
-    except Exception as exc:
-        failure = exc
     except BaseException as exc:
-        torn = exc  # the program around us is being cancelled; it goes on below
+        # What is torn is the program around us, which is being cancelled; it goes on below.
+        failure, torn = parted(exc)
     finally:
         agent.turn = None
-    if agent.session.open_turn != number:
-        if failure is not None or torn is not None:
-            raise failure or torn  # type: ignore[misc]  # one of them is there
-        return
-    _close(turn, failure, torn is not None)
-    if torn is not None or agent.disposed:
-        with trio.move_on_after(FLUSH_SECONDS, shield=True) as scope:
-            await agent.flush(number, turn.step)
-        if scope.cancelled_caught:
-            agent.harness.warn(f"session {agent.session.id}: flushing took longer than {FLUSH_SECONDS:g} s")
-    else:
-        await agent.flush(number, turn.step)
+    if agent.session.open_turn == number:
+        close(turn, failure, torn is not None)
+        await flush(agent, number, turn.step)
+    elif failure is not None and torn is None:
+        raise failure
     if torn is not None:
         raise torn
 
@@ -149,13 +143,14 @@ async def _admit(turn: Turn, batch: list[Mail]) -> bool:
     for number, mail in enumerate(batch):
         try:
             verdict = await agent.hook.agent_prompt_submit(agent=agent, content=mail.content, source=mail.source)
-        except trio.Cancelled:
+        except BaseException as exc:
             # What was sent is not lost: the log shows it, and why it got no answer.
+            why = turn.cancel_reason or ("the turn failed" if isinstance(exc, Exception) else "cancelled")
             for unheard in batch[number:]:
-                turn.append(PromptBlocked(unheard.content, unheard.source, turn.cancel_reason or "cancelled"))
+                turn.record(PromptBlocked(unheard.content, unheard.source, why))
             raise
         if isinstance(verdict, Block):
-            last = verdict.reason
+            last = agent.harness.secrets.mask(verdict.reason)
             session.append(PromptBlocked(mail.content, mail.source, last))
             continue
         admitted = True
@@ -166,38 +161,3 @@ async def _admit(turn: Turn, batch: list[Mail]) -> bool:
     if not admitted:
         turn.reason = EndReason("rejected", reason=last)
     return admitted
-
-
-def _close(turn: Turn, failure: Exception | None, torn: bool) -> None:
-    """Bring the log to the end of the turn.  Nothing here raises, and nothing awaits."""
-    agent = turn.agent
-    aborted = torn or turn.scope.cancel_called
-    between_steps = agent.session.open_step is None and turn.step > 0 and failure is None
-    _keep_what_was_seen(turn)
-    settle(turn, aborted)
-    closing_error = turn.close_step()
-    disposed = torn or agent.disposed
-    if closing_error is not None:
-        turn.fail(closing_error)
-    if failure is not None and not aborted and not disposed:
-        turn.fail(failure)
-    if (aborted or failure is not None) and (disposed or aborted) and turn.reason.kind != "rejected":
-        cancelled = turn.cancel_reason not in (None, "disposed")
-        if disposed and not (between_steps and cancelled):
-            turn.reason = EndReason("disposed")
-        else:
-            turn.reason = EndReason("aborted", reason=turn.cancel_reason)
-    error = turn.append(TurnEnd(turn.number, turn.reason))
-    if error is not None:
-        agent.harness.warn_error("turn/end", error)
-
-
-def _keep_what_was_seen(turn: Turn) -> None:
-    """Log the text of an answer that was cut off; a person has read it."""
-    answer, turn.streaming = turn.streaming, None
-    if answer is None or turn.agent.session.open_step is None:
-        return
-    text = answer.text()
-    if text:
-        message = AssistantMessage(turn.number, turn.step, (Text(text),), answer.usage, interrupted=True)
-        turn.append(message, turn.chunk_seqs)

@@ -10,45 +10,20 @@ no attribute for is therefore not lost, nor is a type, a block or a source that 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar, cast, get_args, get_origin
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 import attrs
-import cattrs
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from ..errors import CorruptSession
 from ..jsonvalue import FrozenDict, FrozenList, Json, NotJson, dumps, freeze, loads
-from ..llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
-from ..messages import (
-    Block,
-    MessageSource,
-    OtherBlock,
-    OtherSource,
-    PluginSource,
-    Reasoning,
-    Text,
-    ToolCallBlock,
-    ToolResultBlock,
-    UserSource,
-)
+from .converter import FromJson, ToJson, converter, explain
 from .events import FORMAT, VOCABULARY, Event, OtherData, Replace, SurfaceOp
 from .store import SessionHeader
 
 __all__ = ["Codec", "default_codec"]
 
 T = TypeVar("T")
-_ToJson: TypeAlias = Callable[[Any], Json]
-_FromJson: TypeAlias = Callable[[Json, Any], Any]
-
-_BLOCKS = (Text, Reasoning, ToolCallBlock, ToolResultBlock)
-_CHUNKS = (BlockStart, TextDelta, ReasoningDelta, ToolCallDelta, BlockEnd, Usage, Finish)
-_SOURCES = (UserSource, PluginSource)
-_TAGS: dict[type[Any], tuple[str, str]] = {
-    **{cls: ("type", cls.type) for cls in (*_BLOCKS, *_CHUNKS)},
-    **{cls: ("kind", cls.kind) for cls in _SOURCES},
-}
 SURFACE: frozenset[type[Any]] = frozenset(cls for cls in VOCABULARY if getattr(cls, "surface", False))
 """The classes of events that the model sees."""
 
@@ -63,9 +38,8 @@ class Codec:
     def __init__(self, extra_types: Iterable[type[Any]] = ()) -> None:
         self.types: Mapping[str, type[Any]] = {cls.type: cls for cls in (*VOCABULARY, *extra_types)}
         self._to_json = _Unstructurers()
-        self._from_json: dict[type[Any], _FromJson] = {}
-        self._encoded: Event | None = None
-        self._line = b""
+        self._from_json: dict[type[Any], FromJson] = {}
+        self._last: tuple[Event | None, bytes] = (None, b"")  # one value, as threads may load meanwhile
 
     # -- events
 
@@ -79,8 +53,9 @@ class Codec:
         """
         if event.raw is not None:
             return event.raw
-        if event is self._encoded:
-            return self._line
+        last, line = self._last
+        if event is last:
+            return line
         data = event.data
         try:
             record: dict[str, Any] = {
@@ -96,7 +71,7 @@ class Codec:
             line = dumps(record)
         except Exception as error:
             raise NotJson(_unserializable(data, error)) from error
-        self._encoded, self._line = event, line
+        self._last = (event, line)
         return line
 
     def decode(self, line: bytes) -> Event:
@@ -192,18 +167,18 @@ class Codec:
             ValueError: `value` does not fit; the message names the field.
         """
         try:
-            return cast(T, _converter().structure(value, cls))
+            return cast(T, converter().structure(value, cls))
         except Exception as error:
-            raise ValueError(f"{getattr(cls, '__name__', cls)}: {_explain(value, cls, error)}") from None
+            raise ValueError(f"{getattr(cls, '__name__', cls)}: {explain(value, cls, error)}") from None
 
     def _structure(self, data: Json, cls: type[Any], kind: str) -> Any:
         try:
             function = self._from_json.get(cls)
             if function is None:
-                function = self._from_json[cls] = _converter().get_structure_hook(cls)
+                function = self._from_json[cls] = converter().get_structure_hook(cls)
             return function(data, cls)
         except Exception as error:
-            raise CorruptSession(f"{kind}: {_explain(data, cls, error)}") from None
+            raise CorruptSession(f"{kind}: {explain(data, cls, error)}") from None
 
 
 @functools.cache
@@ -215,11 +190,11 @@ def default_codec() -> Codec:
 _TRUSTED = frozenset((*VOCABULARY, OtherData))
 
 
-class _Unstructurers(dict[type[Any], _ToJson]):
+class _Unstructurers(dict[type[Any], ToJson]):
     """The function for each class, made when it is first asked for."""
 
-    def __missing__(self, cls: type[Any]) -> _ToJson:
-        function: _ToJson = _converter().get_unstructure_hook(cls)
+    def __missing__(self, cls: type[Any]) -> ToJson:
+        function: ToJson = converter().get_unstructure_hook(cls)
         self[cls] = function
         return function
 
@@ -264,180 +239,3 @@ def _seqs(value: Json, kind: str) -> tuple[int, ...]:
     if isinstance(value, list) and {*map(type, value)} <= {int}:
         return tuple(value)
     raise CorruptSession(f"{kind}: sourceEventSeqs is no list of integers")
-
-
-# -- the converter
-
-
-@functools.cache
-def _converter(detailed: bool = False) -> cattrs.Converter:
-    """The converter of the vocabulary; the detailed one is slower and says what was wrong."""
-    converter = cattrs.Converter(detailed_validation=detailed, unstruct_collection_overrides={tuple: list})
-    converter.register_unstructure_hook_factory(attrs.has, functools.partial(_unstructure_class, converter))
-    converter.register_structure_hook_factory(attrs.has, functools.partial(_structure_class, converter))
-    if not detailed:
-        converter.register_structure_hook_factory(_is_series, functools.partial(_structure_series, converter))
-    for cls in (str, int, bool):
-        converter.register_structure_hook(cls, _exactly(cls))
-    converter.register_structure_hook(float, _number)
-    converter.register_unstructure_hook(float, _finite)
-    for union, tag, classes, other in (
-        (Block, "type", _BLOCKS, OtherBlock),
-        (MessageSource, "kind", _SOURCES, OtherSource),
-        (Chunk, "type", _CHUNKS, None),
-    ):
-        _register_union(converter, union, tag, classes, other)
-    for kept in (OtherBlock, OtherSource, OtherData):
-        converter.register_unstructure_hook(kept, _own_data)
-    return converter
-
-
-def _own_data(value: OtherBlock | OtherSource | OtherData) -> Json:
-    return value.data
-
-
-def _unstructure_class(converter: cattrs.Converter, cls: type[Any]) -> _ToJson:
-    """Attributes by their JSON names, without those that are None by default; a tag first."""
-    fields = attrs.fields(attrs.resolve_types(cls))
-    optional = {_camel_case(field.name) for field in fields if field.default is None}
-    in_order = [_camel_case(field.name) in optional for field in fields]
-    late = in_order != sorted(in_order)
-    # What may be left out is put last by cattrs; where that is not its place, it is left out afterwards.
-    overrides = {
-        field.name: override(rename=_camel_case(field.name), omit_if_default=not late and field.default is None)
-        for field in fields
-    }
-    plain: _ToJson = make_dict_unstructure_fn(cls, converter, **overrides)  # type: ignore[arg-type]  # kwargs are overrides
-    if late:
-        plain = _leaving_out(optional, plain)
-    if cls not in _TAGS:
-        return plain
-    tag, name = _TAGS[cls]
-
-    def tagged(value: Any) -> Json:
-        return {tag: name, **plain(value)}
-
-    return tagged
-
-
-def _leaving_out(optional: set[str], plain: _ToJson) -> _ToJson:
-    def unstructure(value: Any) -> Json:
-        return {key: item for key, item in plain(value).items() if item is not None or key not in optional}
-
-    return unstructure
-
-
-def _structure_class(converter: cattrs.Converter, cls: type[Any]) -> _FromJson:
-    fields = attrs.fields(attrs.resolve_types(cls))
-    overrides = {field.name: override(rename=_camel_case(field.name)) for field in fields}
-    plain = make_dict_structure_fn(
-        cls,
-        converter,
-        _cattrs_detailed_validation=converter.detailed_validation,
-        **overrides,  # type: ignore[arg-type]  # kwargs are overrides
-    )
-
-    def structure(value: Json, _: Any) -> Any:
-        if not isinstance(value, dict):
-            raise TypeError(f"expected an object, not {_called(value)}")
-        return plain(value, cls)
-
-    return structure
-
-
-def _is_series(wanted: Any) -> bool:
-    return get_origin(wanted) is tuple and get_args(wanted)[1:] == (...,)
-
-
-def _structure_series(converter: cattrs.Converter, wanted: Any) -> _FromJson:
-    """Tuples of one type, in a third of the time that cattrs takes for any tuple."""
-    item_type = get_args(wanted)[0]
-    hook: _FromJson = converter.get_structure_hook(item_type)
-
-    def structure(value: Json, _: Any) -> Any:
-        if not isinstance(value, list):
-            raise TypeError(f"expected a list, not {_called(value)}")
-        return tuple([hook(item, item_type) for item in value])
-
-    return structure
-
-
-def _register_union(
-    converter: cattrs.Converter, union: Any, tag: str, classes: tuple[type[Any], ...], other: type[Any] | None
-) -> None:
-    known = {_TAGS[cls][1]: cls for cls in classes}
-    hooks: dict[str, _FromJson] = {}
-    writers: dict[type[Any], _ToJson] = {}
-    allowed = {*classes, other}
-
-    def structure(value: Json, _: Any) -> Any:
-        if not isinstance(value, dict):
-            raise TypeError(f"expected an object, not {_called(value)}")
-        name = value.get(tag)
-        hook = hooks.get(name) if isinstance(name, str) else None
-        if hook is None:
-            cls = known.get(name) if isinstance(name, str) else None
-            if cls is None:
-                if other is None:
-                    raise ValueError(f"unknown {tag} {name!r}; known are {', '.join(known)}")
-                return other(value)
-            hook = hooks[_TAGS[cls][1]] = converter.get_structure_hook(cls)
-        return hook(value, None)
-
-    def unstructure(value: Any) -> Json:
-        writer = writers.get(value.__class__)
-        if writer is None:
-            if value.__class__ not in allowed:
-                raise NotJson(f"a {type(value).__name__} where one of {', '.join(c.__name__ for c in classes)} belongs")
-            writer = writers[value.__class__] = converter.get_unstructure_hook(value.__class__)
-        return writer(value)
-
-    converter.register_structure_hook_func(lambda wanted: wanted == union, structure)
-    converter.register_unstructure_hook_func(lambda wanted: wanted == union, unstructure)
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-def _called(value: object) -> str:
-    return "null" if value is None else type(value).__name__
-
-
-def _exactly(cls: type[Any]) -> _FromJson:
-    def structure(value: Json, _: Any) -> Any:
-        if value.__class__ is cls:
-            return value
-        raise TypeError(f"expected {cls.__name__}, not {_called(value)}")
-
-    return structure
-
-
-def _number(value: Json, _: Any) -> float:
-    if value.__class__ is float or value.__class__ is int:
-        return cast(float, value)
-    raise TypeError(f"expected a number, not {_called(value)}")
-
-
-def _finite(value: float) -> float:
-    if math.isfinite(value):
-        return value
-    raise NotJson(f"{value} is no JSON number")
-
-
-def _explain(value: Json, cls: Any, error: Exception) -> str:
-    """What does not fit, from a second try with the converter that keeps count."""
-    try:
-        _converter(detailed=True).structure(value, cls)
-    except cattrs.BaseValidationError as detailed:
-        return "; ".join(cattrs.transform_error(detailed, path="data", format_exception=_complaint))
-    except Exception as plain:
-        return str(plain)
-    return str(error)
-
-
-def _complaint(error: BaseException, _: type | None) -> str:
-    if isinstance(error, KeyError):
-        return "missing"
-    return str(error) or type(error).__name__

@@ -18,6 +18,7 @@ from ..jsonvalue import Json, loads
 from .codec import SURFACE
 from .events import Event, RequestHeader, RequestHeaderDelta, StepEnd, StepStart, ToolResult, TurnEnd, TurnStart
 from .store import SessionHeader
+from .surface import Surface
 
 if TYPE_CHECKING:
     from .codec import Codec
@@ -138,8 +139,9 @@ def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
         name: where it is from, for errors.
 
     Raises:
-        CorruptSession: the header is missing or wrong, an event's data do not fit its type, or
-            something before the last end of a turn cannot be read.  The message names the line.
+        CorruptSession: the header is missing or wrong, an event's data do not fit its type, an event
+            replaces what is not there, or something before the last end of a turn cannot be read.
+            The message names the line.
     """
     lines = text.split(b"\n")
     lines.pop()  # what no newline ends
@@ -156,6 +158,7 @@ def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
 def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Event | bytes], int]:
     """The events of a log's lines, and how many bytes they are."""
     items: list[Event | bytes] = []
+    surface = Surface()
     size = 0
     collecting = gc.isenabled()
     gc.disable()  # nothing here is garbage, and looking for it among so many objects takes half of the time
@@ -172,7 +175,9 @@ def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Eve
             try:
                 if record["type"] in _DIGITS_MATTER or (record["type"] == ToolResult.type and "meta" in record["data"]):
                     record = loads(line)
-                items.append(codec.event(record, line))
+                event = codec.event(record, line)
+                surface.apply(event)
+                items.append(event)
             except (CorruptSession, TypeError) as error:
                 raise CorruptSession(f"{name}, line {seq + 2}: {error}") from None
     finally:

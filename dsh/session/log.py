@@ -163,6 +163,8 @@ class Session:
         elif replace is not None or sources is not None:
             kind = getattr(data, "type", cls.__name__)
             raise ValueError(f"{kind}: the model does not see it, so it takes neither replace nor sources")
+        if sources is not None and not {*map(type, sources)} <= {int}:
+            raise ValueError(f"{data.type}: sources are the seqs of events, which are integers")
         data = self.codec.imported(data)
         seq = len(self._events._items)
         event = Event(seq, _now(), data, None if sources is None else tuple(sources), operation)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from ..decisions import Block, Deny, contexts_of
+from ..decisions import Block, Deny, contexts_of, expected
 from ..errors import DshError, ToolError, ToolNotFoundError, error_message
+from ..jsonvalue import Json
 from ..messages import Block as ContentBlock
 from ..messages import HookContext, Text
 from .schema import check_arguments
@@ -70,7 +71,8 @@ async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolRes
             return error_result(exc)
 
     try:
-        return await hook.tools_execute(agent=call.agent, call=call, default=body)
+        result = await hook.tools_execute(agent=call.agent, call=call, default=body)
+        return expected("tools_execute", result, ToolResult)
     except Exception as exc:
         return error_result(exc)
 
@@ -103,7 +105,8 @@ async def review(hook: Hooks, call: ToolCall, result: ToolResult, mask: Callable
             result = evolve(result, content=verdict.content)
     except Exception as exc:
         result = error_result(exc)
-    return Reviewed(evolve(result, content=tuple(_masked(block, mask) for block in result.content)), contexts)
+    content = tuple(_masked(block, mask) for block in result.content)
+    return Reviewed(evolve(result, content=content, meta=_masked_json(result.meta, mask)), contexts)
 
 
 def _masked(block: ContentBlock, mask: Callable[[str], str]) -> ContentBlock:
@@ -111,6 +114,16 @@ def _masked(block: ContentBlock, mask: Callable[[str], str]) -> ContentBlock:
         return block
     masked = mask(block.text)
     return block if masked == block.text else Text(masked)
+
+
+def _masked_json(value: Json, mask: Callable[[str], str]) -> Json:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_masked_json(item, mask) for item in value]
+    if isinstance(value, dict):
+        return {key: _masked_json(item, mask) for key, item in value.items()}
+    return value
 
 
 async def run_call(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall, mask: Callable[[str], str]) -> Reviewed:

@@ -164,7 +164,9 @@ def _injected(annotation: Any) -> Callable[[ToolCall], Any] | None:
     own = _own()
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
-    wanted = [option for option in typing.get_args(annotation) if option is not type(None)] or [annotation]
+    wanted = [annotation]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        wanted = [option for option in typing.get_args(annotation) if option is not type(None)]
     if wanted == [own["ToolCall"]]:
         return lambda call: call
     if wanted == [own["Agent"]]:

@@ -11,7 +11,7 @@ __all__ = ["FilesConfig"]
 
 def _positive(instance: object, attribute: Attribute[int], value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"files: {attribute.name} must be a whole number of at least 1, not {value!r}")
+        raise ValueError(f"{attribute.name} must be a whole number of at least 1, not {value!r}")
 
 
 @frozen

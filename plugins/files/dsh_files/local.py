@@ -23,6 +23,7 @@ Version = NewType("Version", str)
 
 CHUNK = 256 * 1024
 STAGED = "new"
+_EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def version_of(found: os.stat_result) -> Version:
@@ -115,7 +116,7 @@ def publish(target: Target, data: bytes, replaced: os.stat_result | None, check:
         FsError: ``FS_NOT_OBSERVED`` when the file must be new and is not; or the disk's own error.
     """
     try:
-        if replaced is not None and not os.access(target.key, os.W_OK):
+        if replaced is not None and not os.access(target.key, os.W_OK, effective_ids=_EFFECTIVE):
             raise PermissionError(errno.EACCES, "the file is read-only")
         parent = os.path.dirname(target.key)
         if replaced is None:
@@ -177,14 +178,17 @@ def _fill(temporary: str, data: bytes, target: Target, replaced: os.stat_result 
 
 def _keep(descriptor: int, target: Target, replaced: os.stat_result) -> None:
     """Give the new file what the old one had; the owner first, as changing it takes bits off the mode."""
+    mode = stat.S_IMODE(replaced.st_mode)
     if (replaced.st_uid, replaced.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(OSError):
+        try:
             os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
+        except OSError:
+            mode &= 0o777  # bits that lend the owner's rights must not lend another one's
     if hasattr(os, "listxattr"):
         with suppress(OSError):
             for name in os.listxattr(target.key):
                 os.setxattr(descriptor, name, os.getxattr(target.key, name))
-    os.fchmod(descriptor, stat.S_IMODE(replaced.st_mode))
+    os.fchmod(descriptor, mode)
 
 
 def _appear(temporary: str, target: Target) -> None:

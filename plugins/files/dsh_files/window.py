@@ -87,8 +87,11 @@ class _Reader:
             if end < 0:
                 self._collect(chunk[start:])
                 return
-            self._collect(chunk[start:end])
-            self._end_line()
+            if self._line_size:
+                self._collect(chunk[start:end])
+                self._end_line()
+            else:
+                self._show(chunk[start:end], whole=True)
             start = end + 1
 
     def finish(self) -> Window:
@@ -123,28 +126,30 @@ class _Reader:
         self._line_size += len(piece)
 
     def _end_line(self) -> None:
-        text = self._text()
-        size = len(text.encode()) + bool(self.lines)
-        if self._size + size > self.config.read_max_bytes:
-            if not self.lines:
-                # Without at least a part of it, reading could never get past this line.
-                self.lines.append(f"{cut_bytes(text, self.config.read_max_bytes)}... (cut: the line is too long)")
-            self.full = True
-            return
-        self._size += size
-        self.lines.append(text)
+        self._show(bytes(self._line), whole=len(self._line) == self._line_size)
         self._line.clear()
         self._line_size = 0
-        self.number += 1
 
-    def _text(self) -> str:
-        whole = len(self._line) == self._line_size
-        decoder = codecs.getincrementaldecoder("utf-8")()
+    def _show(self, line: bytes, *, whole: bool) -> None:
+        """Show one line, of which `line` is the beginning unless it is `whole`; or be full."""
+        text = self._text(line, whole)
+        size = (len(text) if text.isascii() else len(text.encode())) + bool(self.lines)
+        if self._size + size <= self.config.read_max_bytes:
+            self._size += size
+            self.lines.append(text)
+            self.number += 1
+            return
+        if not self.lines:
+            # Without at least a part of it, reading could never get past this line.
+            self.lines.append(f"{cut_bytes(text, self.config.read_max_bytes)}... (cut: the line is too long)")
+        self.full = True
+
+    def _text(self, line: bytes, whole: bool) -> str:
         try:
-            text = decoder.decode(bytes(self._line), final=whole)
+            text = line.decode() if whole else codecs.getincrementaldecoder("utf-8")().decode(line)
         except UnicodeDecodeError as error:
-            raise NotText(f"line {self.number} holds the byte 0x{self._line[error.start]:02x}") from None
-        if whole:
-            text = text.removesuffix("\r")
+            raise NotText(f"line {self.number} holds the byte 0x{line[error.start]:02x}") from None
+        if whole and text.endswith("\r"):
+            text = text[:-1]
         most = self.config.read_max_line_length
         return text if whole and len(text) <= most else f"{text[:most]}... (cut after {most} characters)"

@@ -33,7 +33,7 @@ class Agent:
 
     session: Session
     stash: Stash = field(factory=Stash)
-    options: AgentOptions = AgentOptions()
+    options: AgentOptions = field(factory=AgentOptions)
 
 
 @define
@@ -41,7 +41,7 @@ class Desk:
     """The three tools, used by one agent in a directory."""
 
     cwd: Path
-    config: FilesConfig = FilesConfig()
+    config: FilesConfig = field(factory=FilesConfig)
     agent: Agent | None = field()
 
     @agent.default
@@ -80,16 +80,3 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
-
-
-def shown(text: str) -> list[str]:
-    """The lines between the envelope's tags, without the blank one and the footer."""
-    lines = text.split("\n")
-    assert lines[1:3] == ["<type>file</type>", "<content>"]
-    assert lines[-1] == "</content>"
-    assert lines[-3] == ""
-    return lines[3:-3]
-
-
-def footer(text: str) -> str:
-    return text.split("\n")[-2]

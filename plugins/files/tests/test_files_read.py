@@ -145,7 +145,7 @@ async def test_binary_files_are_refused_with_their_size(desk: Any, tmp_path: Pat
     assert code_of(caught) == "FS_NOT_TEXT"
     for stream in (1, 10**6):
         desk.config = FilesConfig(read_stream_min_size=stream)
-        with pytest.raises(FsError, match=r"is not UTF-8 text of 14 bytes \(line 2 holds the byte 0xba\)") as caught:
+        with pytest.raises(FsError, match=r"is not UTF-8 text of 13 bytes \(line 2 holds the byte 0xba\)") as caught:
             await desk.read("b")
         assert code_of(caught) == "FS_NOT_TEXT"
 
@@ -249,7 +249,7 @@ async def test_one_giant_line_costs_no_memory(desk: Any, tmp_path: Path) -> None
 
 async def test_a_big_file_is_read_beside_other_tasks_and_can_be_cancelled(desk: Any, tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
-        file.truncate(1 << 40)
+        file.truncate(1 << 38)
         file.write(b"start\n" * 2000)
     with trio.move_on_after(0.05) as scope, trio.fail_after(60):
         await desk.read("a", limit=5)

@@ -94,6 +94,8 @@ class SessionFiles:
         file = session.stash.get(self._key, None)
         if file is not None:
             file.add(session.codec.encode(event))
+            if file.released:
+                file.close()
 
     @hookimpl(tryfirst=True)
     async def session_flush(self, session: Session) -> None:
@@ -114,6 +116,7 @@ class SessionFiles:
                 self._release(agent.session.id, file)
 
     def _release(self, session_id: str, file: SessionFile) -> None:
+        file.released = True
         file.close()
         if self._open.get(session_id) is file:
             del self._open[session_id]

@@ -31,6 +31,7 @@ class SessionFile:
         size: the bytes of all complete lines.
         loaded: the events that were in the file when it was opened, until a session claims it.
         owner: the session whose file it is.
+        released: nobody is expected to write any more; who does closes the file again.
     """
 
     def __init__(self, path: Path, header: bytes) -> None:
@@ -38,6 +39,7 @@ class SessionFile:
         self.fd: int | None = None
         self.size = 0
         self.loaded: EventLog | None = None
+        self.released = False
         self._owner: weakref.ref[Session] | None = None
         self._header = header
         self._pending: list[bytes] = []
@@ -133,7 +135,7 @@ class SessionFile:
             fd = self._create()
         try:
             lock(fd, self.path)
-            if self.size and os.fstat(fd).st_size != self.size:
+            if self.size and not self._ragged and os.fstat(fd).st_size != self.size:
                 raise SessionError(f"the session file {self.path} was changed by another program; resume the session")
         except BaseException:
             os.close(fd)

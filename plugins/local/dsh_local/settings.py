@@ -19,8 +19,8 @@ class LocalConfig:
 
     Attributes:
         model: path of a GGUF file to serve in place of the packaged weights.
-        template: path of a chat template (Jinja); None is ours for the packaged weights, and the
-            model file's own for others.
+        template: path of a chat template (Jinja); None is ours for files named qwen2.5-coder, as
+            the packaged one is, and the file's own for others.
         context: size of the context, in tokens.
         threads: how many to compute with; None is as many as this process may use.
         port: of the loopback interface; None is any free one.

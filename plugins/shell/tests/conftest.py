@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ class Bench:
     async def until(condition: Callable[[], bool]) -> None:
         """Wait for something that happens soon."""
         with trio.fail_after(20):
-            while not condition():
+            while not condition():  # noqa: ASYNC110  # what happens in other processes sets no event
                 await trio.sleep(0.01)
 
     async def pid(self, name: str) -> int:
@@ -61,6 +61,11 @@ class Bench:
         path = self.folder / name
         await self.until(lambda: path.exists() and path.read_text().endswith("\n"))
         return int(path.read_text())
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    return Bench.until
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,14 +72,21 @@ async def test_output_that_is_no_text_is_shown_as_far_as_it_is(bench: Any) -> No
 async def test_long_output_shows_its_end_and_where_all_of_it_is(bench: Any) -> None:
     outcome: Outcome = await bench.run("seq 1 200000; echo 🙂")
 
-    path = outcome.stdout.spill_path
-    assert path is not None
-    everything = Path(path).read_text()
+    path = trio.Path(outcome.stdout.spill_path or "")
+    everything = await path.read_text()
     assert everything == "".join(f"{n}\n" for n in range(1, 200001)) + "🙂\n"
-    text = foreground_text(outcome)
-    assert text.endswith(f"🙂\n[output cut: above are the last 64000 of {len(everything.encode())} bytes; everything is in {path}]")
+    cut = f"above are the last 64000 of {len(everything.encode())} bytes"
+    assert foreground_text(outcome).endswith(f"🙂\n[output cut: {cut}; everything is in {path}]")
     await bench.executor.close()
-    assert not os.path.exists(path)
+    assert not await path.exists()
+
+
+async def test_without_process_descriptors_a_thread_waits(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+
+    assert foreground_text(await bench.run("echo x; exit 3")) == "x\n[exit code: 3]"
+    assert (await bench.run("echo $$ > shell; exec sleep 60", 300)).timed_out
+    assert not bench.runs(await bench.pid("shell"))
 
 
 async def test_processes_that_end_with_the_shell_are_waited_for(bench: Any) -> None:

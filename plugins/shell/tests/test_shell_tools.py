@@ -124,15 +124,14 @@ async def test_a_process_that_is_not_prepared_does_not_start(tmp_path: Path) -> 
     assert not (tmp_path / "started").exists()
 
 
-async def test_a_cancelled_turn_stops_its_command(tmp_path: Path) -> None:
+async def test_a_cancelled_turn_stops_its_command(tmp_path: Path, until: Any) -> None:
     async with memory_agent(
         call("bash", {"command": "echo $$ > shell; sleep 60 & wait"}), plugins=SHELL, cwd=str(tmp_path)
     ) as agent:
         agent.send("go")
+        await until((tmp_path / "shell").exists)
+        agent.cancel("enough")
         with trio.fail_after(20):
-            while not (tmp_path / "shell").exists():
-                await trio.sleep(0.01)
-            agent.cancel("enough")
             await agent.when_idle()
 
         (result,) = results(agent)
@@ -169,6 +168,7 @@ async def test_disposing_the_agent_ends_what_it_left_running(tmp_path: Path) -> 
         call("bash", {"command": "nohup sleep 60 >/dev/null 2>&1 &"}),
         call("bash", {"command": "setsid sleep 60 >/dev/null 2>&1 &"}),
         call("bash", {"command": "echo $$ > task; exec sleep 60", "run_in_background": True}),
+        call("bash", {"command": "while [ ! -s task ]; do sleep 0.01; done"}),
         text("done"),
         plugins=SHELL,
         cwd=str(tmp_path),

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from dsh_shell.views import present_bash_call, present_bash_result, present_block, present_kill_call, present_output_call
+from dsh_shell.views import (
+    present_bash_call,
+    present_bash_result,
+    present_block,
+    present_kill_call,
+    present_output_call,
+)
 
 from dsh.messages import text_of
 from dsh.tools.tool import ToolResult

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from typing import Any
 
@@ -36,7 +35,7 @@ trio.run(main)
 
 
 async def test_commands_die_with_a_program_that_is_killed(bench: Any) -> None:
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM, str(bench.folder)], env={**os.environ})
+    program = await trio.lowlevel.open_process([sys.executable, "-c", PROGRAM, str(bench.folder)])
     try:
         names = ["left", "background", "unmarked", "child", "foreground"]
         if sys.platform == "linux":
@@ -45,7 +44,8 @@ async def test_commands_die_with_a_program_that_is_killed(bench: Any) -> None:
         assert all(bench.runs(pid) for pid in pids)
     finally:
         program.send_signal(signal.SIGKILL)
-        program.wait()
+        with trio.CancelScope(shield=True):
+            await program.wait()
 
     await bench.until(lambda: not any(bench.runs(pid) for pid in pids))
 

@@ -1,0 +1,45 @@
+"""Send, wait, read the answer: what most programs want of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from ..agents import Agent, RunResult
+from ..messages import BlockLike, MessageSource, TokenUsage, text_of
+from ..session.events import AssistantMessage, Event, TurnEnd, TurnStart
+
+__all__ = ["run"]
+
+CLOSING_SECONDS = 60.0
+"""How long a cancelled run waits for the end of its turn."""
+
+
+async def run(agent: Agent, content: BlockLike, source: MessageSource) -> RunResult:
+    """See `dsh.Agent.run`."""
+    before = len(agent.session.events)
+    agent.send(content, source)
+    try:
+        await agent.when_idle()
+    except trio.Cancelled:
+        agent.cancel("cancelled")
+        with trio.move_on_after(CLOSING_SECONDS, shield=True):
+            await agent.when_idle()
+        raise
+    return _outcome(agent.session.events[before:])
+
+
+def _outcome(events: Sequence[Event]) -> RunResult:
+    """What happened, by the log."""
+    text, reason, turn, usage = "", None, 0, TokenUsage()
+    for event in events:
+        data = event.data
+        if isinstance(data, TurnStart):
+            text, reason, turn = "", None, data.turn
+        elif isinstance(data, AssistantMessage):
+            text = text_of(data.content) or text
+            usage = usage + data.usage if data.usage is not None else usage
+        elif isinstance(data, TurnEnd):
+            reason = data.reason
+    return RunResult(text, reason, turn, usage)
