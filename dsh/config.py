@@ -78,7 +78,6 @@ class _Core:
     model: str = ""
     system_prompt: str | None = None
     append_system_prompt: str | None = None
-    tool_order: tuple[str, ...] | None = None
     hooks: HooksConfig = HooksConfig()
     plugins: PluginsConfig = PluginsConfig()
 
@@ -94,7 +93,6 @@ class Config(_Core):
         model: ``provider/name``, or a provider's name for its default model; empty: the first that is configured.
         system_prompt: takes the place of the persona, when given.
         append_system_prompt: stands behind all sections of the system prompt, when given.
-        tool_order: names of tools in the order in which the model sees them, when given.
         tables: the tables of plugins, as they were written.
         origins: which file, variable or flag said what.
     """

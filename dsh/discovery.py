@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from attrs import frozen
+
 from .errors import PluginError
 from .hooks import LoadFailure, PluginManager
 from .hooks.markers import PROJECT
@@ -48,54 +50,71 @@ def load_plugins(
     """
     given, required = dict(given or {}), frozenset(required)
     manager.blocked = set(disabled)
-    found: dict[str, tuple[object, Callable[[], object]]] = {}
-    if discover:
-        for name, entry in _entries(bundled_only).items():
-            if name not in given:
-                found[name] = (entry, entry.load)
-    for name, plugin in given.items():
-        found[name] = (None, lambda plugin=plugin: plugin)  # type: ignore[misc]  # the default binds the loop's value
+    found = {name: _Candidate(name, entry=entry) for name, entry in _entries(discover, bundled_only).items()}
+    found |= {name: _Candidate(name, given=plugin) for name, plugin in given.items()}
     for name in sorted(manager.blocked & required):
         warn(f"the required plugin {name} is left out")
     for name in sorted(required - found.keys() - manager.blocked):
         raise PluginError(f"the required plugin {name!r} is not installed{did_you_mean(name, found)}")
 
-    loaded: dict[str, object] = {}
-    for name in sorted(found):
-        if name in manager.blocked:
-            continue
-        entry_point, load = found[name]
-        distribution = _distribution(entry_point)
-        if distribution is not None:
-            manager.distributions[name] = distribution
+    def give_up(candidate: _Candidate, error: Exception) -> None:
+        name, came_from = candidate.name, candidate.distribution
+        place = f" of {came_from[0]}" if came_from else ""
+        said = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        if name in required or name in given:
+            raise PluginError(f"the plugin {name}{place} cannot be loaded: {said}") from error
+        manager.distributions.pop(name, None)
+        manager.failed[name] = LoadFailure(name, came_from[0] if came_from else None, error)
+        warn(f"the plugin {name}{place} is skipped, it cannot be loaded: {said}")
 
-        def give_up(error: Exception, name: str = name) -> None:
-            came_from = manager.distributions.pop(name, (None, ""))[0]
-            place = f" of {came_from}" if came_from else ""
-            if name in required or name in given:
-                raise PluginError(f"the plugin {name}{place} cannot be loaded: {_said(error)}") from error
-            manager.failed[name] = LoadFailure(name, came_from, error)
-            warn(f"the plugin {name}{place} is skipped, it cannot be loaded: {_said(error)}")
-
+    loaded: list[tuple[_Candidate, object]] = []
+    for name in sorted(found.keys() - manager.blocked):
+        candidate = found[name]
+        if candidate.distribution is not None:
+            manager.distributions[name] = candidate.distribution
         try:
-            plugin = load()
-            if inspect.isclass(plugin):
-                plugin = plugin()
+            plugin = candidate.load()
             _add_hookspecs(manager, plugin)
         except Exception as exc:
-            give_up(exc)
+            give_up(candidate, exc)
         else:
-            loaded[name] = (plugin, give_up)
-    for name, (plugin, give_up) in loaded.items():  # type: ignore[misc]  # pairs, as put in above
+            loaded.append((candidate, plugin))
+    for candidate, plugin in loaded:
         try:
-            manager.register(plugin, name)
+            manager.register(plugin, candidate.name)
         except Exception as exc:
-            give_up(exc)
+            give_up(candidate, exc)
 
 
-def _entries(bundled_only: bool) -> dict[str, EntryPoint]:
+@frozen
+class _Candidate:
+    """A plugin that may be loaded: one that the program gives, or an installed one."""
+
+    name: str
+    given: object = None
+    entry: EntryPoint | None = None
+
+    @property
+    def distribution(self) -> tuple[str, str] | None:
+        """Name and version of the distribution that brought it."""
+        if self.entry is None or self.entry.dist is None:
+            return None
+        return self.entry.dist.name, self.entry.dist.version
+
+    def load(self) -> object:
+        """Import it; of a class, make an object."""
+        try:
+            plugin = self.given if self.entry is None else self.entry.load()
+            return plugin() if inspect.isclass(plugin) else plugin
+        except SystemExit as exc:  # a script that is no module must not end the program in silence
+            raise PluginError(f"importing it wants to end the program (SystemExit: {exc})") from exc
+
+
+def _entries(discover: bool, bundled_only: bool) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=GROUP) if discover else ():
+        if bundled_only and (entry.dist is None or entry.dist.name != HARNESS):
+            continue
         other = found.get(entry.name)
         if other is not None:
             raise PluginError(
@@ -103,8 +122,6 @@ def _entries(bundled_only: bool) -> dict[str, EntryPoint]:
                 f"{_label(other)} and {_label(entry)}; uninstall one of them"
             )
         found[entry.name] = entry
-    if bundled_only:
-        return {name: entry for name, entry in found.items() if entry.dist is not None and entry.dist.name == HARNESS}
     return found
 
 
@@ -112,18 +129,10 @@ def _label(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
-def _distribution(entry: object) -> tuple[str, str] | None:
-    if isinstance(entry, EntryPoint) and entry.dist is not None:
-        return entry.dist.name, entry.dist.version
-    return None
-
-
 def _add_hookspecs(manager: PluginManager, plugin: object) -> None:
     """Call a plugin's ``dsh_add_hookspecs`` before it, or any other plugin, is registered."""
     function = getattr(plugin, "dsh_add_hookspecs", None)
+    if inspect.iscoroutinefunction(function):
+        return  # registering it says what is wrong
     if function is not None and getattr(function, f"{PROJECT}_impl", None) is not None:
         function(**({"manager": manager} if inspect.signature(function).parameters else {}))
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if not isinstance(error, PluginError) else str(error)

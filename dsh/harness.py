@@ -14,11 +14,10 @@ import trio
 
 from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest, StartSource
 from .canaries import run_canaries
-from .config import Config
+from .config import Config, dsh_home
 from .discovery import load_plugins
-from .errors import AgentError, ConfigError, SessionNotFound, error_message
+from .errors import AgentError, SessionNotFound, error_message
 from .hooks import PluginManager, Settings, Trace
-from .hooks.spec import did_you_mean
 from .hookspecs import Hooks
 from .llm.adapter import Adapters
 from .llm.service import LlmService
@@ -30,16 +29,10 @@ from .session.sessions import Sessions
 from .session.store import EventTypes
 from .tasks import Tasks, single
 
-__all__ = ["CLOSING_SECONDS", "Harness", "dsh_home", "open_harness"]
+__all__ = ["CLOSING_SECONDS", "Harness", "open_harness"]
 
 CLOSING_SECONDS = 10.0
 """How long plugins may take to close, each stage of it."""
-
-
-def dsh_home(environ: Mapping[str, str] | None = None) -> Path:
-    """``$DSH_HOME``, or ``~/.dsh``."""
-    named = (os.environ if environ is None else environ).get("DSH_HOME")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".dsh"
 
 
 class Harness:
@@ -210,10 +203,11 @@ class Harness:
     # -- opening and closing, for `open_harness`
 
     async def _open(self) -> None:
-        self.plugins.settings.on_trace = self._record
+        if self.config.hooks.trace:
+            self.plugins.settings.on_trace = self._record
         self.plugins.settings.on_slow = self._slow
         self.hook.dsh_configure(harness=self)
-        self._refuse_unknown_tables()
+        self.config.refuse_unclaimed({*self.plugins.blocked, *self.plugins.failed})
         types = EventTypes()
         self.hook.session_event_types(types=types)
         self.codec = self.sessions.codec = Codec(types)
@@ -223,14 +217,6 @@ class Harness:
         self.llm = LlmService(self.hook, adapters)
         self._factory = await self.hook.agent_factory(harness=self)
         await run_canaries(self)
-
-    def _refuse_unknown_tables(self) -> None:
-        absent = {*self.plugins.blocked, *self.plugins.failed}
-        for table in self.config.unclaimed():
-            if table not in absent:
-                names = [info.name for info in self.plugins.loaded()]
-                hint = did_you_mean(table, names)
-                raise ConfigError(f"[{table}] in the configuration: no plugin reads such a table{hint}")
 
     def _record(self, trace: Trace) -> None:
         """Log the decisions that plugins took part in, where a turn is open."""
@@ -329,7 +315,7 @@ async def open_harness(
     )
     try:
         async with trio.open_nursery() as nursery:
-            harness = Harness(config, manager, nursery, home or dsh_home(), warn)
+            harness = Harness(config, manager, nursery, home or dsh_home(os.environ), warn)
             finished = False
             try:
                 await harness._open()

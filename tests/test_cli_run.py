@@ -618,6 +618,18 @@ def test_a_plugin_brings_a_command(dsh: Shell) -> None:
     assert dsh("greet").code == 2
 
 
+def test_leaving_a_guard_out_is_said(dsh: Shell) -> None:
+    home = dsh.folder.parent / "home" / "dsh"
+    home.mkdir()
+    (home / "config.toml").write_text('[plugins]\nrequired = ["shell", "audit"]')
+    done = dsh("-p", "x")
+    assert (done.code, "audit" in done.err) == (2, True)
+    done = dsh("-p", "x", "-q", "--no-plugin", "audit", "--no-plugin", "shell", "--no-plugin", "fils")
+    assert done.code == 0
+    assert "running without the guard shell" in done.err
+    assert "--no-plugin fils: there is no such plugin, did you mean files?" in done.err
+
+
 def test_safe_mode_leaves_third_parties_out(dsh: Shell) -> None:
     (dsh.folder.parent / "home" / "dsh").mkdir()
     (dsh.folder.parent / "home" / "dsh" / "mine.py").write_text(

@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 
 from ..config import GUARDS, Config, dsh_home, load_config
 from ..errors import ConfigError
+from ..structure import did_you_mean
 from . import complain
 
 if TYPE_CHECKING:
@@ -60,7 +61,13 @@ def settle(args: argparse.Namespace) -> Start:
     config = _plugins(config, args)
     named = [_Named(spec, "plugins.load: ", home) for spec in config.plugins.load]
     named += [_Named(spec, "--plugin ", cwd) for spec in args.plugin]
-    return Start(config, cwd, home, _load(named), warn, args.safe_mode)
+    extras = _load(named)
+    if args.no_plugin:
+        known = {*entry_names(), *extras}
+        for name in args.no_plugin:
+            if name not in known:
+                complain(f"--no-plugin {name}: there is no such plugin{did_you_mean(name, known)}")
+    return Start(config, cwd, home, extras, warn, args.safe_mode)
 
 
 def _plugins(config: Config, args: argparse.Namespace) -> Config:

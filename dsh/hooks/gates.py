@@ -58,7 +58,7 @@ def gate_core(spec: Spec, steps: Sequence[Step], settings: Settings, *, last: bo
             try:
                 answer = function(*pick(kwargs))
                 if awaited or (answer is not None and hasattr(answer, "__await__")):
-                    answer = await _within(answer, limit, began)
+                    answer = await _within(answer, limit, 0.0 if awaited else perf_counter() - began)
                     now = perf_counter()
                 else:
                     now = perf_counter()
@@ -109,11 +109,11 @@ def _limits(deadline: float | None) -> tuple[float, float]:
     return limit, min(limit, SLOW)
 
 
-async def _within(answer: Any, limit: float, began: float) -> Any:
-    """Await an answer; what was spent on it since `began` counts."""
+async def _within(answer: Any, limit: float, spent: float) -> Any:
+    """Await an answer on which so many seconds are `spent` already."""
     if limit == math.inf:
         return await answer
-    scope = trio.CancelScope(deadline=trio.current_time() + limit - (perf_counter() - began))
+    scope = trio.CancelScope(deadline=trio.current_time() + limit - spent)
     with scope:
         answer = await answer
         if scope.cancel_called:  # it was interrupted, or should have been, and answered all the same
@@ -157,13 +157,12 @@ def gate_wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: S
             state.error = exc
         while running:
             half = running.pop()
-            verdict, error = state.verdict, state.error
             try:
                 if half.step.awaited:
-                    answer = await half.second_async(verdict, error)
+                    answer = await half.second_async(state.verdict, state.error)
                 else:
-                    answer = half.second(verdict, error)
-                if answer is not verdict or error is not None:
+                    answer = half.second(state.verdict, state.error)
+                if answer is not state.verdict or state.error is not None:
                     state.judge(half, answer)
             except Exception as exc:
                 state.failed(half, exc)
@@ -253,7 +252,7 @@ def _with(verdict: Any, content: Any, contexts: list[HookContext]) -> Any:
         return verdict
     if isinstance(verdict, Block):
         return attrs.evolve(verdict, context=tuple(contexts)) if contexts else verdict
-    if content is None and not contexts:
+    if content is None and not contexts and verdict.context == ():
         return verdict
     return attrs.evolve(verdict, content=content, context=tuple(contexts))
 

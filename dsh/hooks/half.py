@@ -72,6 +72,7 @@ class Half:
         try:
             answer = end(self.generator, step, verdict, error, True)
         finally:
+            del error  # its traceback holds this frame
             seconds = perf_counter() - started
             self.spent += seconds
         if seconds > SLOW:
@@ -94,9 +95,12 @@ class Half:
         except BaseException as exc:
             self._stop(started)
             rest = self._leave(exc)
-            if rest is exc:
-                raise
-            raise rest or Late(self.limit) from None
+            try:
+                if rest is exc:
+                    raise
+                raise rest or Late(self.limit) from None
+            finally:
+                del rest  # its traceback holds this frame
         if self._stop(started):
             await self._drop()
             raise Late(self.limit)
@@ -109,9 +113,12 @@ class Half:
         except BaseException as exc:
             self._stop(started)
             rest = self._leave(exc)
-            if rest is exc:
-                raise
-            raise rest or Late(self.limit) from None
+            try:
+                if rest is exc:
+                    raise
+                raise rest or Late(self.limit) from None
+            finally:
+                del rest, error  # its traceback holds this frame
         late = self._stop(started)
         self._leave(None)
         if late:

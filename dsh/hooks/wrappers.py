@@ -46,6 +46,9 @@ def end(generator: Any, step: Step, result: Any, error: BaseException | None, de
             generator.throw(error)
     except StopIteration as stop:
         answer = stop.value
+    except BaseException:
+        del error  # its traceback holds this frame
+        raise
     else:
         generator.close()
         raise _broken(step, "yielded twice") from error
@@ -64,6 +67,9 @@ async def end_async(generator: Any, step: Step, result: Any, error: BaseExceptio
         answer = await (generator.asend(result) if error is None else generator.athrow(error))
     except StopAsyncIteration:
         answer = result if error is None else None
+    except BaseException:
+        del error  # its traceback holds this frame
+        raise
     else:
         try:
             await generator.asend(None)
@@ -126,7 +132,7 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
         while running:
             generator, step, spent = running.pop()
             began = perf_counter() - spent
-            before, ended = result, error
+            before, failed = result, error is not None
             try:
                 if step.awaited:
                     result = await end_async(generator, step, result, error, deciding)
@@ -144,8 +150,8 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
             spent = perf_counter() - began
             if spent > SLOW and not step.awaited:
                 settings.slow(step.plugin, spec.name, spent)
-            if deciding and error is None and (result is not before or ended is not None):
-                changed = () if ended is not None else changed_fields(before, result)
+            if deciding and error is None and (result is not before or failed):
+                changed = () if failed else changed_fields(before, result)
                 if changed is not None:
                     note = getattr(result, "reason", None)
                     acts.append(Act(step.plugin, "changed", note, changed, thousandths(spent)))

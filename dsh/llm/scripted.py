@@ -113,6 +113,10 @@ def fail(message: str = "the provider failed", *, code: str = "SERVER", after: s
 class ScriptedModel:
     """An adapter, and the plugin that offers it as the provider ``scripted``.
 
+    Args:
+        replies: the script.
+        otherwise: played when the script is over.
+
     Attributes:
         requests: every request it got.
         models: the one name it knows: ``model``.
@@ -122,10 +126,11 @@ class ScriptedModel:
     configured = True
     default_model = "model"
 
-    def __init__(self, *replies: Reply, provider: str = "scripted") -> None:
+    def __init__(self, *replies: Reply, provider: str = "scripted", otherwise: Reply | None = None) -> None:
         self.provider = provider
         self.requests: list[Request] = []
         self._replies = list(replies)
+        self._otherwise = otherwise
 
     def add(self, *replies: Reply) -> None:
         """Append to the script."""
@@ -140,7 +145,7 @@ class ScriptedModel:
         """Play the next reply.  Cancellation ends a hanging one."""
         self.requests.append(request)
         number = len(self.requests) - 1
-        return self._play(self._replies[number] if number < len(self._replies) else None, number)
+        return self._play(self._replies[number] if number < len(self._replies) else self._otherwise, number)
 
     async def _play(self, reply: Reply | None, number: int) -> AsyncGenerator[Chunk, None]:
         if reply is None:

@@ -71,20 +71,29 @@ async def _beside_each_other(
     turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[ToolCallBlock], contexts: list[HookContext]
 ) -> None:
     """Start each call that may run, then conclude them in the model's order, as each is ready."""
-    limit = trio.CapacityLimiter(PARALLEL)
+    # Workers take the calls from a queue, so that those that have to wait begin in the model's order, too.
+    queue, allowed = trio.open_memory_channel[_Running](len(blocks))
     started: list[_Running] = []
     try:
         async with trio.open_nursery() as nursery:
-            for block in blocks:
-                call, result = await _judged(turn, block)
-                running = _Running(call, result)
-                started.append(running)
-                if result is None:
-                    nursery.start_soon(running.run, turn, tools, limit)
+            for _ in blocks[:PARALLEL]:
+                nursery.start_soon(_work, turn, tools, allowed)
+            with queue:
+                for block in blocks:
+                    call, result = await _judged(turn, block)
+                    running = _Running(call, result)
+                    started.append(running)
+                    if result is None:
+                        queue.send_nowait(running)
             for running in started:
                 await _conclude(turn, running.call, await running.wait(), contexts)
     except BaseExceptionGroup as group:
         raise single(group) from None
+
+
+async def _work(turn: Turn, tools: Mapping[str, Tool], allowed: trio.MemoryReceiveChannel[_Running]) -> None:
+    async for running in allowed:
+        running.finish(await _run(turn, tools, running.call))
 
 
 class _Running:
@@ -95,9 +104,8 @@ class _Running:
         self._result = result
         self._done = trio.Event()
 
-    async def run(self, turn: Turn, tools: Mapping[str, Tool], limit: trio.CapacityLimiter) -> None:
-        async with limit:
-            self._result = await _run(turn, tools, self.call)
+    def finish(self, result: Result) -> None:
+        self._result = result
         self._done.set()
 
     async def wait(self) -> Result:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 from ..agents import Agent, AgentOptions
 from ..config import Config
 from ..harness import Harness, open_harness
+from ..hooks.markers import hookimpl
 from ..llm.scripted import Reply, ScriptedModel, call, cut, fail, hang, reply, text
 from ..session import events as ev
+from ..tools.tool import Tool, ToolCall
+from .grammar import LogCheck
 
 if TYPE_CHECKING:
     from ..session.events import Event
@@ -40,9 +43,13 @@ __all__ = [
     "hang",
     "memory_agent",
     "memory_harness",
+    "on_event",
+    "plugin_of",
     "reply",
     "shape",
     "text",
+    "tool_of",
+    "wrapper_of",
 ]
 
 
@@ -58,6 +65,7 @@ async def memory_harness(
     plugins: Mapping[str, object] | None = None,
     config: Config | None = None,
     warnings: list[str] | None = None,
+    check_logs: bool = True,
 ) -> AsyncIterator[Harness]:
     """A harness without files: the loop, a scripted model as ``scripted/model``, and the plugins given.
 
@@ -65,9 +73,12 @@ async def memory_harness(
         replies: the model's script; or give the `model` itself.
         plugins: by name.
         warnings: what the harness warns of is added to it.
+        check_logs: fail when it closes if a log breaks the rules in `dsh.testing.grammar`.
     """
     model = ScriptedModel(*replies) if model is None else model
     given = {"loop": _loop(), "model": model, **(plugins or {})}
+    if check_logs:
+        given["log-check"] = LogCheck()
     heard = warnings if warnings is not None else []
     with tempfile.TemporaryDirectory(prefix="dsh-test-") as home:
         async with open_harness(config, plugins=given, discover=False, home=Path(home), warn=heard.append) as harness:
@@ -81,6 +92,7 @@ async def memory_agent(
     plugins: Mapping[str, object] | None = None,
     config: Config | None = None,
     warnings: list[str] | None = None,
+    check_logs: bool = True,
     **create: Any,
 ) -> AsyncIterator[Agent]:
     """An agent in a `memory_harness`, on the scripted model; it is disposed when the block ends.
@@ -89,8 +101,57 @@ async def memory_agent(
         create: passed to `Harness.create_agent`.
     """
     create.setdefault("options", AgentOptions(model="scripted/model"))
-    async with memory_harness(*replies, model=model, plugins=plugins, config=config, warnings=warnings) as harness:
+    async with memory_harness(
+        *replies, model=model, plugins=plugins, config=config, warnings=warnings, check_logs=check_logs
+    ) as harness:
         yield harness.create_agent(**create).agent
+
+
+class _Plugin:
+    """A plugin whose hooks are given one by one."""
+
+
+def plugin_of(**functions: Callable[..., Any]) -> object:
+    """A plugin made of functions: ``plugin_of(agent_status=lambda agent, status: ...)``.
+
+    Args:
+        functions: implementations, by the names of their hooks; each takes the arguments it names.
+    """
+    plugin = _Plugin()
+    for hook, function in functions.items():
+        setattr(plugin, hook, hookimpl(function))
+    return plugin
+
+
+def wrapper_of(**functions: Callable[..., Any]) -> object:
+    """A plugin like that of `plugin_of`, but of wrappers."""
+    plugin = _Plugin()
+    for hook, function in functions.items():
+        setattr(plugin, hook, hookimpl(wrapper=True)(function))
+    return plugin
+
+
+def tool_of(name: str, do: Callable[[ToolCall], Any] = lambda call: "done", *, parallel: bool = False) -> object:
+    """A plugin that offers one tool, without parameters of its own.
+
+    Args:
+        do: called with each call; its result, or what is awaited of it, is the tool's.
+    """
+    tool = Tool(name, f"The tool {name}.", {"type": "object"}, lambda arguments, call: do(call), parallel)
+    return plugin_of(tools_register=lambda tools: tools.add(tool))
+
+
+def on_event(kind: type[Any], do: Callable[[Event], object], *, every: bool = False) -> object:
+    """A plugin that calls `do` in the frame of the next append of an event of that class, or of `every` one."""
+    waiting = True
+
+    def session_event(event: Event) -> None:
+        nonlocal waiting
+        if isinstance(event.data, kind) and (waiting or every):
+            waiting = False
+            do(event)
+
+    return plugin_of(session_event=session_event)
 
 
 def shape(events: Iterable[Event]) -> str:

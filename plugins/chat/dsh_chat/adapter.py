@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -15,13 +13,13 @@ from dsh_chat.encode import Encoder
 from dsh_chat.failures import http_failure
 from dsh_chat.http import Exchange, Pool, Target, Transport
 from dsh_chat.providers import Provider, check_key
+from dsh_chat.proxy import proxy_for
 from dsh_chat.stream import ChatStream, read_all
 
 __all__ = ["ChatAdapter"]
 
 _MOST_ERROR = 64 * 1024
 _FOR_ERROR = 30.0
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class ChatAdapter:
@@ -134,7 +132,8 @@ class ChatAdapter:
                             raise LlmError(problem, code="AUTH")
                 assert url is not None
                 self._key = key
-                self._transport = _transport(_target(provider, url, key))
+                target = _target(provider, url, key)
+                self._transport = Pool(target, proxy_for(target.secure, target.host, target.port))
             return self._transport
 
 
@@ -155,17 +154,6 @@ def _target(provider: Provider, url: str, key: str | None) -> Target:
     port = parts.port or (443 if secure else 80)
     path = f"{parts.path.rstrip('/')}/chat/completions"
     return Target(provider.name, secure, host, port, path, tuple(headers.items()), provider.connect_timeout)
-
-
-def _transport(target: Target) -> Transport:
-    names = {name.lower() for name, value in os.environ.items() if value}
-    if sys.platform in ("darwin", "win32") or not names.isdisjoint(_PROXIES):
-        # httpx takes its time to import and is only needed here.
-        from dsh_chat.proxied import ProxiedTransport, proxy_of
-
-        if proxy := proxy_of(target):
-            return ProxiedTransport(target, proxy)
-    return Pool(target)
 
 
 def _version() -> str:

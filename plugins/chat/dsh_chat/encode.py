@@ -30,12 +30,12 @@ class _Part:
     Attributes:
         data: what is sent of it beside results; empty for none.
         calls: ids that must be answered after it.
-        results: of each, the call's id, the answer, and the same text from a user, for a call that nobody made.
+        results: the id of each call, and its answer.
     """
 
     data: bytes
     calls: tuple[str, ...] = ()
-    results: tuple[tuple[str, bytes, bytes], ...] = ()
+    results: tuple[tuple[str, bytes], ...] = ()
     closing: bool = False
     """From the assistant: nothing before it can be answered any more."""
 
@@ -142,7 +142,7 @@ class Encoder:
             if isinstance(block, ToolResultBlock):
                 said = text_of(block.content) or _NO_TEXT
                 answer = {"role": "tool", "tool_call_id": block.tool_call_id, "content": said}
-                results.append((block.tool_call_id, dumps(answer), dumps({"role": "user", "content": said})))
+                results.append((block.tool_call_id, dumps(answer)))
         data = dumps({"role": "user", "content": text}) if text or not results else b""
         return _Part(data, results=tuple(results))
 
@@ -178,12 +178,14 @@ class _Order:
     def add(self, part: _Part) -> None:
         """Append `part`; what comes between a call and its result waits for the result."""
         if part.results:
-            for call, answer, spoken in part.results:
+            for call, answer in part.results:
                 if call in self._open:
                     self._open.remove(call)
                     self._parts.append(answer)
                 else:
-                    (self._held if self._open else self._parts).append(spoken)
+                    # Nobody called, so services take it only as something a person said.
+                    said = dumps({"role": "user", "content": loads(answer)["content"]})
+                    (self._held if self._open else self._parts).append(said)
             if not self._open and self._held:
                 self.close()
         if not part.data:

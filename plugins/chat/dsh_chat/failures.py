@@ -144,7 +144,7 @@ def http_failure(
     if 300 <= status <= 399:
         target = shorten(headers.get("location", "another address"))
         return LlmError(
-            f"{provider} redirects to {target} (HTTP {status}), which is not followed; set base_url to the final address",
+            f"{provider} redirects to {target} (HTTP {status}), which is not followed; set base_url to that place",
             code=f"HTTP_{status}",
             status=status,
         )

@@ -20,11 +20,13 @@ from attrs import frozen
 
 from dsh.errors import LlmError
 from dsh_chat.framing import Body, FramingError, body_of
+from dsh_chat.proxy import Proxy, tunnel
 
 __all__ = ["Exchange", "Pool", "Target", "Transport"]
 
 _IDLE_SECONDS = 60.0
 _IDLE_MOST = 128
+_TAIL_SECONDS = 0.05
 _ONE_SEND = 256 * 1024
 
 
@@ -123,14 +125,12 @@ class _Connection:
         """Without a farewell, so that it needs no checkpoint."""
         self._socket.close()
 
-    async def settled(self) -> bool:
-        """Whether the connection can carry another request; takes what is left of the last response."""
+    async def settled(self, seconds: float) -> bool:
+        """Whether the connection can carry another request; waits so long for the rest of the last response."""
         try:
             while self.body is not None and not self.body.done:
-                if not self.readable():
-                    return False
                 data = b""
-                with trio.move_on_after(0.05):
+                with trio.move_on_after(seconds):
                     data = bytes(await self.stream.receive_some())
                 if not data:
                     return False
@@ -204,10 +204,19 @@ class _Response:
 class Pool:
     """The connections to one service, as many as there are requests at a time."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, proxy: Proxy | None = None) -> None:
         self._target = target
+        self._proxy = proxy
+        self._place = target.place if proxy is None else f"{target.place} through the proxy {proxy.host}:{proxy.port}"
         self._idle: list[_Connection] = []
-        self._head = [*target.headers, ("content-length", "0")]
+        self._tail = _TAIL_SECONDS
+        self._path = target.path
+        headers = target.headers
+        if proxy is not None and not target.secure:
+            # To the proxy itself, which reads the address in the request and passes it on.
+            self._path = f"http://{dict(headers)['host']}{target.path}"
+            headers += proxy.headers
+        self._head = [*headers, ("content-length", "0")]
 
     async def request(self, body: bytes, seconds: float) -> Exchange:
         connection = await self._kept() or await self._connect()
@@ -230,21 +239,23 @@ class Pool:
 
     def fail(self, what: str, code: str, cause: BaseException | None = None, *, retryable: bool = False) -> NoReturn:
         """Raise the `LlmError` that says what the service did."""
-        raise LlmError(
-            f"{self._target.provider} ({self._target.place}) {what}", code=code, retryable=retryable
-        ) from cause
+        raise LlmError(f"{self._target.provider} ({self._place}) {what}", code=code, retryable=retryable) from cause
 
     async def _kept(self) -> _Connection | None:
         while self._idle:
             connection = self._idle.pop()
             usable = False
             try:
-                usable = trio.current_time() - connection.used < _IDLE_SECONDS and await connection.settled()
+                if trio.current_time() - connection.used < _IDLE_SECONDS:
+                    usable = await connection.settled(self._tail)
             finally:
                 if not usable:
                     connection.close()
             if usable:
                 return connection
+            if connection.body is not None and not connection.body.done:
+                # This service leaves bodies open behind [DONE]; waiting for their ends gains nothing.
+                self._tail = 0.0
         return None
 
     async def _connect(self) -> _Connection:
@@ -262,24 +273,28 @@ class Pool:
         self.fail(f"did not accept a connection within {target.connect:g} seconds", "TIMEOUT", retryable=True)
 
     async def _open(self) -> _Connection:
-        target = self._target
-        plain = await trio.open_tcp_stream(target.host, target.port)
+        target, proxy = self._target, self._proxy
+        plain = await trio.open_tcp_stream(*((proxy.host, proxy.port) if proxy else (target.host, target.port)))
+        stream: trio.abc.Stream = plain
         try:
             plain.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_KEEPALIVE, 1)
-            if not target.secure:
-                return _Connection(plain, plain.socket)
-            secure = trio.SSLStream(plain, tls_context(), server_hostname=target.host, https_compatible=True)
-            await secure.do_handshake()
+            if proxy is not None:
+                if proxy.secure:
+                    stream = await _secured(stream, proxy.host)
+                if target.secure:
+                    await tunnel(stream, proxy, target.host, target.port)
+            if target.secure:
+                stream = await _secured(stream, target.host)
         except BaseException:
             plain.socket.close()
             raise
-        return _Connection(secure, plain.socket)
+        return _Connection(stream, plain.socket)
 
     async def _exchange(self, connection: _Connection, body: bytes, seconds: float) -> Exchange:
         try:
             protocol = h11.Connection(h11.CLIENT)
             self._head[-1] = ("content-length", str(len(body)))
-            head = protocol.send(h11.Request(method="POST", target=self._target.path, headers=self._head))
+            head = protocol.send(h11.Request(method="POST", target=self._path, headers=self._head))
             assert head is not None
             with trio.move_on_after(seconds):
                 broken = await _send(connection.stream, head, body)
@@ -314,6 +329,12 @@ class Pool:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
         keep = event.http_version == b"1.1" and "close" not in headers.get("connection", "").lower() and broken is None
         return _Response(self, connection, event.status_code, headers, keep, protocol.trailing_data[0])
+
+
+async def _secured(stream: trio.abc.Stream, host: str) -> trio.SSLStream[trio.abc.Stream]:
+    secure = trio.SSLStream(stream, tls_context(), server_hostname=host, https_compatible=True)
+    await secure.do_handshake()
+    return secure
 
 
 async def _send(stream: trio.abc.Stream, head: bytes, body: bytes) -> trio.BrokenResourceError | None:

@@ -66,9 +66,8 @@ class SseParser:
             raise EventTooLong(f"an event of the stream has more than {MAX_EVENT} bytes")
         found = []
         for event in events:
-            if event.startswith(b"data: ") and b"\n" not in event:
-                found.append(event[6:])
-            elif payload := self._fields(event):
+            plain = event.startswith(b"data: ") and b"\n" not in event
+            if payload := event[6:] if plain else self._fields(event):
                 found.append(payload)
         if events:
             self._started = True

@@ -67,7 +67,7 @@ class ChatStream:
         return ready
 
     async def aclose(self) -> None:
-        """Close the connection, unless the answer is over and it may be kept.  Has no checkpoint without a proxy."""
+        """Close the connection, unless the answer is over and it may be kept.  Has no checkpoint."""
         self._ready.clear()
         self._failure = None
         await self._end(whole=False)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from dsh.errors import LlmError
-from dsh.jsonvalue import dumps, loads
+from dsh.jsonvalue import clean, dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.failures import shorten, stream_failure
@@ -48,13 +48,11 @@ class _Block:
     def text(self) -> str:
         return "".join(self.pieces) + self.carry
 
-    def take(self, piece: str) -> str:
-        """`piece`, recorded; half of a surrogate pair waits for its other half."""
-        if self.carry or "\ud800" <= piece[-1] <= "\udbff":
-            piece = self.carry + piece
-            self.carry = piece[-1] if "\ud800" <= piece[-1] <= "\udbff" else ""
-            piece = piece[:-1] if self.carry else piece
-            piece = piece.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    def join(self, piece: str) -> str:
+        """`piece`, recorded; half of a surrogate pair at its end waits for the other half."""
+        piece = self.carry + piece
+        self.carry = piece[-1] if "\ud800" <= piece[-1] <= "\udbff" else ""
+        piece = clean(piece[:-1] if self.carry else piece)
         self.pieces.append(piece)
         return piece
 
@@ -90,16 +88,16 @@ class Translator:
             LlmError: it is an error of the service, or nothing that can be understood; what came
                 before it is in `out`.
         """
-        if payload.startswith(b"[DONE]"):
-            self.done = True
-            return
         try:
             wire = orjson.loads(payload)
         except orjson.JSONDecodeError:
+            if payload.startswith(b"[DONE]"):
+                self.done = True
+                return
             wire = self._parse(payload)
-        self.take(wire, out, failed=payload.__class__ is ErrorData)
+        self.take(wire, out, payload.__class__ is ErrorData)
 
-    def take(self, wire: Any, out: list[Chunk], *, failed: bool = False) -> None:
+    def take(self, wire: Any, out: list[Chunk], failed: bool = False) -> None:
         """`feed` for JSON that is parsed already; a whole answer that was not streamed will do as well."""
         try:
             choices = wire.get("choices")
@@ -154,12 +152,15 @@ class Translator:
         return FinishReason("refusal" if self._refused and kind == "stop" else kind)
 
     def _delta(self, delta: dict[str, Any], out: list[Chunk]) -> None:
+        content = delta.get("content")
+        if content and content.__class__ is str and (len(delta) == 1 or (len(delta) == 2 and "role" in delta)):
+            self._say(content, out)
+            return
         for name in _REASONING:
             thought = delta.get(name)
             if thought and thought.__class__ is str:
                 self._think(thought, out)
                 break
-        content = delta.get("content")
         if content:
             if content.__class__ is str:
                 self._say(content, out)
@@ -176,13 +177,21 @@ class Translator:
         block = self._text
         if block is None:
             block = self._text = self._open("text", out)
-        out.append(TextDelta(block.index, block.take(text)))
+        if block.carry or "\ud800" <= text[-1] <= "\udbff":
+            text = block.join(text)
+        else:
+            block.pieces.append(text)
+        out.append(TextDelta(block.index, text))
 
     def _think(self, text: str, out: list[Chunk]) -> None:
         block = self._thought
         if block is None:
             block = self._thought = self._open("reasoning", out)
-        out.append(ReasoningDelta(block.index, block.take(text)))
+        if block.carry or "\ud800" <= text[-1] <= "\udbff":
+            text = block.join(text)
+        else:
+            block.pieces.append(text)
+        out.append(ReasoningDelta(block.index, text))
 
     def _open(self, kind: str, out: list[Chunk], key: object = None) -> _Block:
         block = _Block(len(self._blocks), key)
@@ -217,7 +226,7 @@ class Translator:
         block.id = call_id or block.id
         block.name = name or block.name
         if arguments:
-            arguments = block.take(arguments)
+            arguments = block.join(arguments)
         out.append(ToolCallDelta(block.index, block.id, block.name or None, arguments))
 
     def _find(self, index: Any, call_id: str, name: str, arguments: str) -> _Block | None:

@@ -166,7 +166,9 @@ def _remove(staging: str) -> str | None:
 
 
 def _fill(temporary: str, data: bytes, target: Target, replaced: os.stat_result | None) -> Version:
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    # A new file gets what the umask leaves, as from any editor; nobody else can look into the folder meanwhile.
+    mode = 0o666 if replaced is None else 0o600
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     with open(descriptor, "wb") as file:
         file.write(data)
         file.flush()

@@ -33,7 +33,9 @@ async def test_a_new_file_is_made_with_its_directories(desk: Any, tmp_path: Path
         f"<path>{tmp_path}/a/b/c.txt</path>\n<type>file</type>\n<content>\nCreated the file\n</content>"
     )
     assert result.meta is None
-    assert mode(tmp_path / "a/b/c.txt") == 0o600
+    umask = os.umask(0)
+    os.umask(umask)
+    assert mode(tmp_path / "a/b/c.txt") == 0o666 & ~umask
     assert desk.leftovers() == []
 
 
