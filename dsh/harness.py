@@ -203,8 +203,7 @@ class Harness:
     # -- opening and closing, for `open_harness`
 
     async def _open(self) -> None:
-        if self.config.hooks.trace:
-            self.plugins.settings.on_trace = self._record
+        self.plugins.settings.on_trace = self._record
         self.plugins.settings.on_slow = self._slow
         self.hook.dsh_configure(harness=self)
         self.config.refuse_unclaimed({*self.plugins.blocked, *self.plugins.failed})
@@ -301,7 +300,9 @@ async def open_harness(
     """
     config = Config() if config is None else config
     warn = _to_stderr if warn is None else warn
-    settings = Settings(deadline=config.hooks.deadline, echo=os.environ.get("DSH_TRACE_HOOKS") == "1")
+    settings = Settings(
+        deadline=config.hooks.deadline, trace=config.hooks.trace, echo=os.environ.get("DSH_TRACE_HOOKS") == "1"
+    )
     manager = PluginManager(settings=settings)
     manager.add_hookspecs(Hooks)
     load_plugins(

@@ -71,11 +71,11 @@ class Tasks:
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The only exception in `group`, however deep; `group` itself where there are several."""
+    """What `group` is about: its only exception, however deep, or the group that holds several."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return group if isinstance(error, BaseExceptionGroup) else error
+    return error
 
 
 def parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:

@@ -234,7 +234,7 @@ def test_a_given_plugin_that_does_not_fit_is_an_error() -> None:
     given = types.ModuleType("mine")
     given.agent_statu = hookimpl(lambda: None)  # type: ignore[attr-defined]  # made of attributes
 
-    with pytest.raises(PluginError, match="the plugin mine cannot be loaded: .*did you mean agent_status"):
+    with pytest.raises(PluginError, match=r"the plugin mine cannot be loaded: .*did you mean agent_status"):
         load(given={"mine": given}, discover=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -109,6 +110,6 @@ async def test_calls_at_the_same_time_do_not_share_anything() -> None:
 
     async with trio.open_nursery() as nursery:
         for one in heard:
-            nursery.start_soon(lambda one=one: manager.relay.before(x=one))
+            nursery.start_soon(partial(manager.relay.before, x=one))
 
     assert heard == [["a", "a0", "a1", "a2"], ["b", "b0", "b1", "b2"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import pytest
@@ -136,12 +136,12 @@ async def test_what_wrappers_add_is_theirs() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def offered(names: Names) -> Iterator[None]:
+    def offered(names: Names) -> Generator[None, Any, Any]:
         yield
         names.add("of the wrapper")
 
     @hookimpl(wrapper=True)
-    async def listed(names: Names) -> AsyncIterator[None]:
+    async def listed(names: Names) -> AsyncGenerator[Any, Any]:
         names.add("of the async wrapper")
         yield
 

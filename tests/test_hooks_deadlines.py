@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import pytest
@@ -48,12 +48,12 @@ def traced(deadline: float | None = 60.0) -> tuple[PluginManager, list[Act]]:
 
 
 def sleeping(seconds: float, answer: Any = None, **options: Any) -> Callable[..., Any]:
-    @hookimpl(**options)
     async def implementation() -> Any:
         await trio.sleep(seconds)
         return answer
 
-    return implementation
+    marked: Callable[..., Any] = hookimpl(**options)(implementation)
+    return marked
 
 
 def assert_late(verdict: Any, plugin: str, kind: type = Deny) -> None:
@@ -211,7 +211,7 @@ async def test_the_time_inside_the_yield_is_not_the_wrappers(autojump_clock: Moc
     manager, _ = traced(deadline=5)
 
     @hookimpl(wrapper=True)
-    async def around() -> AsyncIterator[Any]:
+    async def around() -> AsyncGenerator[Any, Any]:
         await trio.sleep(2)
         verdict = yield
         await trio.sleep(2)
@@ -232,14 +232,14 @@ async def test_both_halves_of_a_wrapper_count(halves: tuple[float, float], autoj
     heard: list[Any] = []
 
     @hookimpl(wrapper=True)
-    async def slow() -> AsyncIterator[Any]:
+    async def slow() -> AsyncGenerator[Any, Any]:
         await trio.sleep(halves[0])
         verdict = yield
         await trio.sleep(halves[1])
         yield verdict
 
     @hookimpl(wrapper=True)
-    def outer() -> Iterator[Any]:
+    def outer() -> Generator[None, Any, Any]:
         verdict = yield
         seen.append(verdict)
         return verdict
@@ -258,14 +258,12 @@ async def test_both_halves_of_a_wrapper_count(halves: tuple[float, float], autoj
 
 @pytest.mark.parametrize("half", ["first", "second"])
 @pytest.mark.parametrize("cleanup", ["none", "awaits", "raises"])
-async def test_a_wrapper_that_swallows_its_deadline_is_late(
-    half: str, cleanup: str, autojump_clock: MockClock
-) -> None:
+async def test_a_wrapper_that_swallows_its_deadline_is_late(half: str, cleanup: str, autojump_clock: MockClock) -> None:
     manager, acts = traced(deadline=5)
     heard: list[Any] = []
 
     @hookimpl(wrapper=True)
-    async def stubborn() -> AsyncIterator[Any]:
+    async def stubborn() -> AsyncGenerator[Any, Any]:
         try:
             if half == "first":
                 with contextlib.suppress(trio.Cancelled):
@@ -297,7 +295,7 @@ async def test_a_blocking_plain_wrapper_is_late(half: str) -> None:
     manager, _ = traced(deadline=0.02)
 
     @hookimpl(wrapper=True)
-    def blocks() -> Iterator[Any]:
+    def blocks() -> Generator[None, Any, Any]:
         block(0.03 if half == "first" else 0)
         verdict = yield
         block(0.03 if half == "second" else 0)
@@ -311,7 +309,7 @@ async def test_an_approver_waits_for_a_person_as_long_as_it_takes(autojump_clock
     manager, acts = traced(deadline=5)
 
     @hookimpl(wrapper=True, deadline=None)
-    async def approver() -> AsyncIterator[Any]:
+    async def approver() -> AsyncGenerator[Any, Any]:
         verdict = yield
         if isinstance(verdict, Ask):
             await trio.sleep(3600)
@@ -329,7 +327,7 @@ async def test_late_inside_a_nursery_with_another_error_is_a_failure(autojump_cl
     manager, acts = traced(deadline=5)
 
     @hookimpl(wrapper=True)
-    async def messy() -> AsyncIterator[Any]:
+    async def messy() -> AsyncGenerator[Any, Any]:
         async def fails_when_cancelled() -> None:
             try:
                 await trio.sleep_forever()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import pytest
@@ -100,7 +100,7 @@ async def test_wrappers_stand_around_the_default_and_its_error_blames_nobody() -
     seen: list[Any] = []
 
     @hookimpl(wrapper=True)
-    def chosen() -> Iterator[Any]:
+    def chosen() -> Generator[None, Any, Any]:
         try:
             result = yield
         except ValueError as error:
@@ -169,7 +169,7 @@ async def test_calls_at_the_same_time_have_their_own_answers() -> None:
         return x
 
     @hookimpl(wrapper=True)
-    def around(x: int) -> Iterator[Any]:
+    def around(x: int) -> Generator[None, Any, Any]:
         answer = yield
         return (x, answer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import attrs
@@ -59,21 +59,33 @@ def giving(answer: Any, heard: list[Any] | None = None, *, asynchronous: bool = 
         await trio.lowlevel.checkpoint()
         return plain(x)
 
-    return hookimpl(awaiting if asynchronous else plain)
+    mark: Any = hookimpl
+    marked: Callable[..., Any] = mark(awaiting if asynchronous else plain)
+    return marked
 
 
 def becoming(change: Callable[[Any], Any], *, asynchronous: bool = False) -> Callable[..., Any]:
     """A wrapper that hands back what `change` makes of the verdict."""
 
-    def plain() -> Iterator[Any]:
+    def plain() -> Generator[None, Any, Any]:
         return change((yield))
 
-    async def awaiting() -> AsyncIterator[Any]:
+    async def awaiting() -> AsyncGenerator[Any, Any]:
         verdict = yield
         await trio.lowlevel.checkpoint()
         yield change(verdict)
 
     return hookimpl(wrapper=True)(awaiting if asynchronous else plain)
+
+
+def noting(seen: list[Any]) -> Callable[..., Any]:
+    """A wrapper that notes the verdict and leaves it."""
+
+    def note(verdict: Any) -> Any:
+        seen.append(verdict)
+        return verdict
+
+    return becoming(note)
 
 
 both = pytest.mark.parametrize("asynchronous", [False, True])
@@ -115,7 +127,7 @@ async def test_a_question_is_more_severe_than_a_yes(answers: tuple[Any, ...]) ->
     for number, answer in enumerate(answers):
         add(manager, f"p{number}", may_run=giving(answer))
     seen: list[Any] = []
-    add(manager, "w", may_run=becoming(lambda verdict: (seen.append(verdict), verdict)[1]))
+    add(manager, "w", may_run=noting(seen))
 
     await manager.relay.may_run(x=1)
     assert seen == [Ask("a")]
@@ -272,24 +284,24 @@ async def test_a_half_of_a_wrapper_that_fails_denies_and_outer_wrappers_see_it(h
     heard: list[Any] = []
     seen: list[Any] = []
 
-    def plain() -> Iterator[Any]:
+    def plain() -> Generator[None, Any, Any]:
         if half == "no yield":
             return None
         if half == "first":
             raise ValueError("oops")
-        verdict = yield
+        yield
         if half == "second":
             raise ValueError("oops")
         if half == "too often":
             yield
         return None
 
-    async def awaiting() -> AsyncIterator[Any]:
+    async def awaiting() -> AsyncGenerator[Any, Any]:
         if half == "no yield":
             return
         if half == "first":
             raise ValueError("oops")
-        verdict = yield
+        yield
         if half == "second":
             raise ValueError("oops")
         yield None
@@ -298,7 +310,7 @@ async def test_a_half_of_a_wrapper_that_fails_denies_and_outer_wrappers_see_it(h
 
     add(manager, "allows", may_run=giving(Allow(), heard))
     add(manager, "broken", may_run=hookimpl(wrapper=True)(awaiting if asynchronous else plain))
-    add(manager, "outer", may_run=becoming(lambda verdict: (seen.append(verdict), verdict)[1]))
+    add(manager, "outer", may_run=noting(seen))
 
     verdict = await manager.relay.may_run(x=1)
     assert isinstance(verdict, Deny)
@@ -353,7 +365,7 @@ async def test_a_denial_is_put_back_after_each_wrapper_and_that_is_recorded(inst
     seen: list[Any] = []
     add(manager, "denies", may_run=giving(Deny("final")))
     add(manager, "tries", may_run=becoming(lambda verdict: instead, asynchronous=asynchronous))
-    add(manager, "sees", may_run=becoming(lambda verdict: (seen.append(verdict), verdict)[1]))
+    add(manager, "sees", may_run=noting(seen))
     add(manager, "tries too", may_run=becoming(lambda verdict: instead, asynchronous=asynchronous))
 
     assert await manager.relay.may_run(x=1) == Deny("final")
@@ -416,14 +428,14 @@ async def test_a_cancelled_turn_is_no_denial(asynchronous: bool) -> None:
     async def may_run() -> None:
         await trio.sleep_forever()
 
-    def plain() -> Iterator[Any]:
+    def plain() -> Generator[None, Any, Any]:
         try:
             return (yield)
         except BaseException as error:
             seen.append(type(error))
             raise
 
-    async def awaiting() -> AsyncIterator[Any]:
+    async def awaiting() -> AsyncGenerator[Any, Any]:
         try:
             yield
         except BaseException as error:
@@ -447,7 +459,7 @@ async def test_a_turn_cancelled_inside_a_half_of_a_wrapper_is_no_denial(half: st
     manager, acts = traced()
 
     @hookimpl(wrapper=True, deadline=deadline)
-    async def may_run() -> AsyncIterator[Any]:
+    async def may_run() -> AsyncGenerator[Any, Any]:
         if half == "first":
             await trio.sleep_forever()
         yield
@@ -472,13 +484,13 @@ async def test_a_wrapper_cannot_end_the_cancellation_of_a_turn(how: str, asynchr
             raise ValueError("instead")
         return Allow() if how == "answers" else None
 
-    def plain() -> Iterator[Any]:
+    def plain() -> Generator[None, Any, Any]:
         try:
             return (yield)
         except trio.Cancelled:
             return instead()
 
-    async def awaiting() -> AsyncIterator[Any]:
+    async def awaiting() -> AsyncGenerator[Any, Any]:
         try:
             answer = yield
         except trio.Cancelled:
@@ -506,7 +518,7 @@ async def test_a_wrappers_own_cancel_scope_is_its_own_affair(autojump_clock: tri
         await trio.sleep_forever()
 
     @hookimpl(wrapper=True)
-    async def bounded() -> AsyncIterator[Any]:
+    async def bounded() -> AsyncGenerator[Any, Any]:
         verdict: Any = Deny("too slow")
         with trio.move_on_after(5):
             verdict = yield
@@ -525,7 +537,7 @@ async def test_a_wrapper_that_ends_its_own_scope_with_an_error_denies(autojump_c
         await trio.sleep_forever()
 
     @hookimpl(wrapper=True)
-    async def bounded() -> AsyncIterator[Any]:
+    async def bounded() -> AsyncGenerator[Any, Any]:
         with trio.fail_after(5):
             yield
 
@@ -543,7 +555,7 @@ async def test_a_wrapper_may_hold_a_nursery_in_a_gate() -> None:
     log: list[str] = []
 
     @hookimpl(wrapper=True)
-    async def beside() -> AsyncIterator[Any]:
+    async def beside() -> AsyncGenerator[Any, Any]:
         async def work() -> None:
             log.append("works")
             await trio.sleep_forever()
@@ -588,7 +600,7 @@ async def test_the_error_of_a_reviewing_wrapper_reaches_the_caller(half: str) ->
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def broken() -> Iterator[Any]:
+    def broken() -> Generator[None, Any, Any]:
         if half == "first":
             raise ValueError("oops")
         yield
@@ -605,13 +617,13 @@ async def test_the_error_of_a_reviewing_wrapper_reaches_the_caller(half: str) ->
 async def test_no_wrapper_turns_the_error_of_a_review_into_an_accept(asynchronous: bool) -> None:
     manager, acts = traced()
 
-    def plain() -> Iterator[Any]:
+    def plain() -> Generator[None, Any, Any]:
         try:
             return (yield)
         except ValueError:
             return Accept()
 
-    async def awaiting() -> AsyncIterator[Any]:
+    async def awaiting() -> AsyncGenerator[Any, Any]:
         try:
             verdict = yield
         except ValueError:
@@ -630,7 +642,7 @@ async def test_a_wrapper_may_turn_the_error_of_a_review_into_a_block() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def withholds() -> Iterator[Any]:
+    def withholds() -> Generator[None, Any, Any]:
         try:
             return (yield)
         except ValueError:

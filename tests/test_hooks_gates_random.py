@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import trio
@@ -74,7 +74,7 @@ def changed(kind: str, verdict: Any) -> Any:
 
 
 def wrapper(kind: str, plain: bool) -> Callable[..., Any]:
-    def around() -> Iterator[Any]:
+    def around() -> Generator[None, Any, Any]:
         if kind == "raise early":
             raise ValueError("oops")
         try:
@@ -85,7 +85,7 @@ def wrapper(kind: str, plain: bool) -> Callable[..., Any]:
             raise
         return changed(kind, verdict)
 
-    async def around_async() -> AsyncIterator[Any]:
+    async def around_async() -> AsyncGenerator[Any, Any]:
         if kind == "raise early":
             raise ValueError("oops")
         if kind == "late early":

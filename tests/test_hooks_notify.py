@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import pytest
@@ -143,7 +143,7 @@ def test_a_wrapper_stands_around_all_and_may_end_an_error() -> None:
     heard: list[Any] = []
 
     @hookimpl(wrapper=True)
-    def told(x: int) -> Iterator[None]:
+    def told(x: int) -> Generator[None, Any, Any]:
         heard.append("before")
         try:
             yield

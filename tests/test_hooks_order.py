@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import pluggy
@@ -44,7 +44,7 @@ def implementation(name: str, marks: dict[str, bool], wraps: bool, marker: Any) 
     def plain(log: list[str]) -> None:
         log.append(name)
 
-    def around(log: list[str]) -> Iterator[Any]:
+    def around(log: list[str]) -> Generator[None, Any, Any]:
         log.append(f"{name}>")
         result = yield
         log.append(f"<{name}")

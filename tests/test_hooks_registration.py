@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import pluggy
@@ -85,7 +85,7 @@ def test_arguments_are_named_one_by_one() -> None:
 def test_async_implementations_of_a_called_hook() -> None:
     async def told(thing: int) -> None: ...
 
-    async def around() -> AsyncIterator[None]:
+    async def around() -> AsyncGenerator[Any, Any]:
         yield
 
     refused("told is called, not awaited: write `def`", told=hookimpl(told))
@@ -93,7 +93,7 @@ def test_async_implementations_of_a_called_hook() -> None:
 
 
 def test_wrappers_that_are_none_and_generators_that_should_be() -> None:
-    def around() -> Iterator[Any]:
+    def around() -> Generator[None, Any, Any]:
         return (yield)
 
     def plain() -> None: ...
@@ -190,9 +190,13 @@ def test_using_leaves_nothing_behind() -> None:
     module = types.ModuleType("p")
     module.told = hookimpl(lambda thing: heard.append(thing))  # type: ignore[attr-defined]  # as above
 
-    with pytest.raises(KeyError), manager.using(module):
-        manager.relay.told(thing=1)
-        raise KeyError
+    def use() -> None:
+        with manager.using(module):
+            manager.relay.told(thing=1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        use()
     manager.relay.told(thing=2)
 
     assert heard == [1]
@@ -242,9 +246,9 @@ async def test_a_call_without_some_plugins() -> None:
 def test_an_unknown_hook_has_a_hint() -> None:
     manager = managed(Hooks)
     with pytest.raises(AttributeError, match="there is no hook 'tolt'; did you mean told"):
-        manager.relay.tolt
+        manager.relay.tolt  # noqa: B018
     with pytest.raises(AttributeError, match="_private"):
-        manager.relay._private
+        manager.relay._private  # noqa: B018
 
 
 def test_what_is_loaded_is_listed_by_name() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import pytest
 
-from dsh import AgentOptions, Allow, Deny, gate, hookimpl, hookspec
+from dsh import Agent, AgentOptions, Allow, Deny, gate, hookimpl, hookspec
 from dsh.hooks import Collector, PluginManager, Settings
 from dsh.testing import memory_agent, memory_harness, text
 
@@ -44,7 +44,9 @@ def managed(specs: type, settings: Settings | None = None) -> PluginManager:
     return manager
 
 
-def add(manager: PluginManager, name: str, inherit: bool = False, **functions: Callable[..., Any]) -> types.ModuleType:
+def add(
+    manager: PluginManager, name: str, /, inherit: Any = False, **functions: Callable[..., Any]
+) -> types.ModuleType:
     """Register a module of that name with these implementations."""
     module = types.ModuleType(name)
     vars(module).update(functions)
@@ -61,7 +63,7 @@ def hearing(name: str, **options: Any) -> dict[str, Callable[..., Any]]:
     def chosen(log: Log) -> None:
         log.append(name)
 
-    mark = hookimpl(**options)
+    mark: Any = hookimpl(**options)
     functions = {hook: mark(lambda log: log.append(name)) for hook in ("told", "ended", "may_run")}
     return {**functions, "chosen": mark(chosen), "offered": mark(offered)}
 
@@ -118,7 +120,7 @@ async def test_a_wrapper_of_a_scope_is_outside_the_installed_ones() -> None:
 
     def around(name: str) -> Callable[..., Any]:
         @hookimpl(wrapper=True)
-        def chosen(log: Log) -> Iterator[Any]:
+        def chosen(log: Log) -> Generator[None, Any, Any]:
             log.append(f"{name}>")
             result = yield
             log.append(f"<{name}")
@@ -220,7 +222,7 @@ def test_a_scope_is_collected() -> None:
     scope = manager.scope()
     add(scope, "own", **hearing("own"))
     scope.relay.told(log=[])
-    references = [weakref.ref(scope), weakref.ref(scope.relay)]
+    references: list[Callable[[], object]] = [weakref.ref(scope), weakref.ref(scope.relay)]
 
     del scope
     gc.collect()
@@ -256,7 +258,11 @@ async def test_what_an_agent_registers_is_heard_for_it_alone_and_gone_with_it() 
     log: list[str] = []
     async with memory_harness(text("a"), text("b")) as harness:
         options = AgentOptions(model="scripted/model")
-        one = harness.create_agent(setup=lambda agent: agent.plugins.register(counting(log, "one")), options=options)
+
+        def register(agent: Agent) -> None:
+            agent.plugins.register(counting(log, "one"))
+
+        one = harness.create_agent(setup=register, options=options)
         other = harness.create_agent(options=options)
         await one.agent.run("hi")
         await other.agent.run("hi")

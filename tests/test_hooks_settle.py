@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
 
 import pytest
@@ -114,7 +114,7 @@ async def test_a_wrapper_may_bound_it(autojump_clock: MockClock) -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def bounded() -> AsyncIterator[None]:
+    async def bounded() -> AsyncGenerator[Any, Any]:
         with trio.move_on_after(3):
             yield
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import attrs
@@ -80,7 +80,12 @@ async def test_the_default_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "verdict", "reason"),
-    [(Stop(), "stop", None), (GiveUp(), "giveup", None), (Deny("why"), "deny", "why"), (CallConfig("m"), "answered", None)],
+    [
+        (Stop(), "stop", None),
+        (GiveUp(), "giveup", None),
+        (Deny("why"), "deny", "why"),
+        (CallConfig("m"), "answered", None),
+    ],
 )
 async def test_decisions_go_by_their_name(answer: Any, verdict: str, reason: str | None) -> None:
     manager, traces = traced()
@@ -107,17 +112,17 @@ async def test_a_changed_value_says_which_fields() -> None:
     manager, traces = traced()
 
     @hookimpl(wrapper=True)
-    def cheaper() -> Iterator[Any]:
+    def cheaper() -> Generator[None, Any, Any]:
         config = yield
         return attrs.evolve(config, model="cheap", max_tokens=10)
 
     @hookimpl(wrapper=True)
-    async def equal() -> AsyncIterator[Any]:
+    async def equal() -> AsyncGenerator[Any, Any]:
         config = yield
         yield attrs.evolve(config)
 
     @hookimpl(wrapper=True)
-    def another() -> Iterator[Any]:
+    def another() -> Generator[None, Any, Any]:
         yield
         return "something else"
 
@@ -143,7 +148,7 @@ async def test_traces_see_results_and_no_coroutines() -> None:
         return CallConfig("m")
 
     @hookimpl(wrapper=True)
-    def sees() -> Iterator[Any]:
+    def sees() -> Generator[None, Any, Any]:
         result = yield
         assert result == CallConfig("m")
         return result
@@ -163,22 +168,22 @@ async def test_the_time_is_the_plugins_own() -> None:
         return 1
 
     @hookimpl(wrapper=True)
-    def around() -> Iterator[Any]:
+    def around() -> Generator[None, Any, Any]:
         yield
         return 2
 
     @hookimpl
     async def may_run() -> Ask:
-        time.sleep(0.02)
+        chosen()
         return Ask("?")
 
     @hookimpl(wrapper=True)
-    def approves() -> Iterator[Any]:
+    def approves() -> Generator[None, Any, Any]:
         yield
         return Allow()
 
     @hookimpl(wrapper=True)
-    async def doubts() -> AsyncIterator[Any]:
+    async def doubts() -> AsyncGenerator[Any, Any]:
         yield
         yield Deny("no")
 
@@ -241,9 +246,7 @@ async def test_without_traces_nothing_is_kept_and_the_rules_hold() -> None:
 
 @pytest.mark.parametrize("hook", ["told", "before", "ended", "chosen", "may_run"])
 @pytest.mark.parametrize("wraps", [False, True])
-async def test_a_blocking_implementation_is_reported_once(
-    hook: str, wraps: bool
-) -> None:
+async def test_a_blocking_implementation_is_reported_once(hook: str, wraps: bool) -> None:
     reports: list[tuple[str, str, bool]] = []
     manager, _ = traced(on_slow=lambda plugin, hook, seconds: reports.append((plugin, hook, seconds > 0.1)))
 
@@ -251,7 +254,7 @@ async def test_a_blocking_implementation_is_reported_once(
         time.sleep(0.11)
 
     @hookimpl(wrapper=True)
-    def around() -> Iterator[Any]:
+    def around() -> Generator[None, Any, Any]:
         time.sleep(0.11)
         return (yield)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import types
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Protocol
 
 import pytest
@@ -42,7 +43,7 @@ def add(manager: PluginManager, name: str, **functions: Callable[..., Any]) -> t
 
 def plain(name: str) -> Callable[..., Any]:
     @hookimpl(wrapper=True)
-    def chosen(log: Log) -> Iterator[Any]:
+    def chosen(log: Log) -> Generator[None, Any, Any]:
         log.append(f"{name}>")
         result = yield
         log.append(f"<{name}")
@@ -53,7 +54,7 @@ def plain(name: str) -> Callable[..., Any]:
 
 def awaiting(name: str) -> Callable[..., Any]:
     @hookimpl(wrapper=True)
-    async def chosen(log: Log) -> AsyncIterator[Any]:
+    async def chosen(log: Log) -> AsyncGenerator[Any, Any]:
         await trio.lowlevel.checkpoint()
         log.append(f"{name}>")
         result = yield
@@ -99,7 +100,7 @@ async def test_an_async_wrapper_without_a_second_yield_leaves_the_result() -> No
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def chosen(log: Log) -> AsyncIterator[None]:
+    async def chosen(log: Log) -> AsyncGenerator[Any, Any]:
         log.append("before")
         yield
         log.append("after")
@@ -117,7 +118,7 @@ async def test_teardown_on_an_error_and_an_error_may_become_an_answer(asynchrono
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def ends_it(log: Log) -> Iterator[Any]:
+    def ends_it(log: Log) -> Generator[None, Any, Any]:
         try:
             result = yield
         except ValueError as error:
@@ -126,7 +127,7 @@ async def test_teardown_on_an_error_and_an_error_may_become_an_answer(asynchrono
         return result
 
     @hookimpl(wrapper=True)
-    async def ends_it_async(log: Log) -> AsyncIterator[Any]:
+    async def ends_it_async(log: Log) -> AsyncGenerator[Any, Any]:
         try:
             result = yield
         except ValueError as error:
@@ -149,14 +150,12 @@ async def test_a_lost_result_is_an_error_that_names_the_plugin(asynchronous: boo
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def loses(log: Log) -> Iterator[Any]:
-        try:
+    def loses(log: Log) -> Generator[None, Any, Any]:
+        with contextlib.suppress(ValueError):
             yield
-        except ValueError:
-            pass
 
     @hookimpl(wrapper=True)
-    async def loses_async(log: Log) -> AsyncIterator[Any]:
+    async def loses_async(log: Log) -> AsyncGenerator[Any, Any]:
         try:
             yield
         except ValueError:
@@ -177,14 +176,14 @@ async def test_in_a_hook_that_does_not_decide_there_is_no_result_to_lose(asynchr
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def around(log: Log) -> Iterator[None]:
+    def around(log: Log) -> Generator[None, Any, Any]:
         try:
             yield
         except ValueError as error:
             log.append(str(error))
 
     @hookimpl(wrapper=True)
-    async def around_async(log: Log) -> AsyncIterator[None]:
+    async def around_async(log: Log) -> AsyncGenerator[Any, Any]:
         try:
             yield
         except ValueError as error:
@@ -206,7 +205,7 @@ async def test_the_second_wrappers_setup_raises() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def outer(log: Log) -> Iterator[Any]:
+    def outer(log: Log) -> Generator[None, Any, Any]:
         try:
             result = yield
         except ValueError as error:
@@ -215,7 +214,7 @@ async def test_the_second_wrappers_setup_raises() -> None:
         return result
 
     @hookimpl(wrapper=True)
-    async def bad() -> AsyncIterator[Any]:
+    async def bad() -> AsyncGenerator[Any, Any]:
         await trio.lowlevel.checkpoint()
         raise ValueError("setup")
         yield
@@ -234,7 +233,7 @@ async def test_a_wrapper_may_raise_another_error() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def changes() -> Iterator[Any]:
+    def changes() -> Generator[None, Any, Any]:
         try:
             yield
         except ValueError as error:
@@ -252,23 +251,23 @@ async def test_a_wrapper_may_raise_another_error() -> None:
 
 async def test_yielding_too_often_or_not_at_all_is_an_error() -> None:
     @hookimpl(wrapper=True)
-    def twice() -> Iterator[Any]:
+    def twice() -> Generator[None, Any, Any]:
         yield
         yield
 
     @hookimpl(wrapper=True)
-    async def thrice() -> AsyncIterator[Any]:
+    async def thrice() -> AsyncGenerator[Any, Any]:
         yield
         yield 1
         yield 2
 
     @hookimpl(wrapper=True)
-    def never() -> Iterator[Any]:
+    def never() -> Generator[None, Any, Any]:
         if False:
             yield
 
     @hookimpl(wrapper=True)
-    async def never_async() -> AsyncIterator[Any]:
+    async def never_async() -> AsyncGenerator[Any, Any]:
         if False:
             yield
 
@@ -290,7 +289,7 @@ async def test_teardown_when_cancelled_and_cancelled_again_in_it() -> None:
         await trio.sleep_forever()
 
     @hookimpl(wrapper=True)
-    async def inner(log: Log) -> AsyncIterator[Any]:
+    async def inner(log: Log) -> AsyncGenerator[Any, Any]:
         try:
             yield
         finally:
@@ -298,7 +297,7 @@ async def test_teardown_when_cancelled_and_cancelled_again_in_it() -> None:
             await trio.lowlevel.checkpoint()  # is cancelled again
 
     @hookimpl(wrapper=True)
-    def outer(log: Log) -> Iterator[Any]:
+    def outer(log: Log) -> Generator[None, Any, Any]:
         try:
             result = yield
         except trio.Cancelled:
@@ -321,12 +320,12 @@ async def test_cancelled_inside_a_wrappers_setup() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def waits() -> AsyncIterator[Any]:
+    async def waits() -> AsyncGenerator[Any, Any]:
         await trio.sleep_forever()
         yield
 
     @hookimpl(wrapper=True)
-    async def outer(log: Log) -> AsyncIterator[Any]:
+    async def outer(log: Log) -> AsyncGenerator[Any, Any]:
         try:
             yield
         except BaseException as error:
@@ -349,7 +348,7 @@ async def test_a_cancellation_from_outside_is_not_a_wrappers_to_end(how: str) ->
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    def swallows() -> Iterator[Any]:
+    def swallows() -> Generator[None, Any, Any]:
         try:
             result = yield
         except trio.Cancelled:
@@ -375,7 +374,7 @@ async def test_a_wrapper_may_hold_a_cancel_scope_across_its_yield(autojump_clock
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def bounded() -> AsyncIterator[Any]:
+    async def bounded() -> AsyncGenerator[Any, Any]:
         result = "too slow"
         with trio.move_on_after(2):
             result = yield
@@ -395,7 +394,7 @@ async def test_a_wrapper_may_hold_a_nursery_across_its_yield() -> None:
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def beside(log: Log) -> AsyncIterator[Any]:
+    async def beside(log: Log) -> AsyncGenerator[Any, Any]:
         async def work() -> None:
             log.append("works")
             await trio.sleep_forever()
@@ -421,7 +420,7 @@ async def test_an_error_in_the_nursery_of_a_wrapper_stops_the_inner_call() -> No
     manager = managed(Hooks)
 
     @hookimpl(wrapper=True)
-    async def beside() -> AsyncIterator[Any]:
+    async def beside() -> AsyncGenerator[Any, Any]:
         async def work() -> None:
             raise ValueError("in the nursery")
 
@@ -469,10 +468,8 @@ async def test_an_error_does_not_keep_the_call_alive() -> None:
 
     gc.disable()
     try:
-        try:
+        with contextlib.suppress(ValueError):
             await manager.relay.chosen(log=held)
-        except ValueError:
-            pass
         del held
         assert reference() is None
     finally:

@@ -136,6 +136,10 @@ class ScriptedModel:
         """Append to the script."""
         self._replies += replies
 
+    def clear(self) -> None:
+        """Drop what is left of the script."""
+        del self._replies[len(self.requests) :]
+
     @hookimpl
     def llm_adapters(self, adapters: Adapters) -> None:
         """Offer this model."""

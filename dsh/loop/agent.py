@@ -121,14 +121,12 @@ class LoopAgent:
 
     async def when_idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
-        if self.disposed:
-            await self.exited.wait()
-        elif self.status == "running" or self.inbox.queued:
+        if not self.disposed and not self.exited.is_set() and (self.status == "running" or self.inbox.queued):
             waiter = trio.Event()
             self._waiters.append(waiter)
             await waiter.wait()
-            if self.disposed:
-                await self.exited.wait()
+        if self.disposed:
+            await self.exited.wait()
 
     async def run(self, content: BlockLike, source: MessageSource = USER) -> RunResult:
         """Send, wait, and read the answer from the log."""

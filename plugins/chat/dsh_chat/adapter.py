@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -11,10 +11,13 @@ from dsh.errors import DshError, LlmError
 from dsh.llm.adapter import Request
 from dsh_chat.encode import Encoder
 from dsh_chat.failures import http_failure
-from dsh_chat.http import Exchange, Pool, Target, Transport
 from dsh_chat.providers import Provider, check_key
-from dsh_chat.proxy import proxy_for
 from dsh_chat.stream import ChatStream, read_all
+
+if TYPE_CHECKING:
+    import httpx
+
+    from dsh_chat.link import Exchange, Link
 
 __all__ = ["ChatAdapter"]
 
@@ -33,11 +36,12 @@ class ChatAdapter:
         default_model: what to ask when nobody named a model, without the provider's name.
     """
 
-    def __init__(self, provider: Provider, transport: Transport | None = None) -> None:
-        """Args: transport: what sends the requests; made when it is first needed, if not given."""
+    def __init__(self, provider: Provider, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Args: transport: what sends the requests, such as `httpx.MockTransport`; found when needed, if not given."""
         self._provider = provider
         self._encoder = Encoder(provider.dialect)
         self._transport = transport
+        self._link: Link | None = None
         self._key = provider.api_key
         self._connecting = trio.Lock()
         self.models: Sequence[str] = provider.models
@@ -57,8 +61,8 @@ class ChatAdapter:
 
     async def aclose(self) -> None:
         """Close the connections that are kept.  Streams that are open go on and close their own."""
-        if self._transport is not None:
-            await self._transport.aclose()
+        if self._link is not None:
+            await self._link.aclose()
 
     async def send(self, request: Request, model: str) -> Exchange:
         """Send `request` and wait until the service accepts it.
@@ -83,18 +87,17 @@ class ChatAdapter:
         )
 
     async def _request(self, body: bytes) -> Exchange:
-        transport = await self._reach()
+        link = await self._reach()
         try:
-            return await transport.request(body, self._provider.dialect.first_byte)
+            return await link.post(body)
         except LlmError as error:
             if error.code != "UNAVAILABLE" or self._provider.connect is None:
                 raise
         # The server that was started for us is gone; have it started anew, once.
-        if self._transport is transport:
-            self._transport = None
-            await transport.aclose()
-        transport = await self._reach()
-        return await transport.request(body, self._provider.dialect.first_byte)
+        if self._link is link:
+            self._link = None
+            await link.aclose()
+        return await (await self._reach()).post(body)
 
     def _key_hint(self) -> str:
         variable = self._provider.key_env
@@ -112,54 +115,33 @@ class ChatAdapter:
         error.args = (text,)
         return error
 
-    async def _reach(self) -> Transport:
-        if self._transport is not None:
-            return self._transport
-        provider = self._provider
+    async def _reach(self) -> Link:
+        if self._link is not None:
+            return self._link
         async with self._connecting:
-            if self._transport is None:
-                url, key = provider.base_url, provider.api_key
-                if provider.connect is not None:
-                    try:
-                        url, key = await provider.connect()
-                    except DshError:
-                        raise
-                    except OSError as error:
-                        raise LlmError(f"{provider.name} cannot be started: {error}", code="UNAVAILABLE") from error
-                    if key is not None:
-                        key, problem = check_key(f"the key of {provider.name}", key)
-                        if problem is not None:
-                            raise LlmError(problem, code="AUTH")
-                assert url is not None
+            if self._link is None:
+                url, key = await self._address()
+                # Takes a while, and many a command sends nothing.
+                from dsh_chat.link import Link
+
                 self._key = key
-                target = _target(provider, url, key)
-                self._transport = Pool(target, proxy_for(target.secure, target.host, target.port))
-            return self._transport
+                self._link = Link(self._provider, url, key, self._transport)
+            return self._link
 
-
-def _target(provider: Provider, url: str, key: str | None) -> Target:
-    parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    host = parts.hostname or ""
-    shown = f"[{host}]" if ":" in host else host
-    headers = {
-        "host": shown if parts.port is None else f"{shown}:{parts.port}",
-        "user-agent": f"dsh/{_version()}",
-        "accept": "text/event-stream",
-        "content-type": "application/json",
-    }
-    if key is not None:
-        headers["authorization"] = f"Bearer {key}"
-    headers.update({name.lower(): value for name, value in provider.headers.items()})
-    port = parts.port or (443 if secure else 80)
-    path = f"{parts.path.rstrip('/')}/chat/completions"
-    return Target(provider.name, secure, host, port, path, tuple(headers.items()), provider.connect_timeout)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("dsh-harness")
-    except PackageNotFoundError:
-        return "0"
+    async def _address(self) -> tuple[str, str | None]:
+        """Base URL and key."""
+        provider = self._provider
+        if provider.connect is None:
+            assert provider.base_url is not None
+            return provider.base_url, provider.api_key
+        try:
+            url, key = await provider.connect()
+        except DshError:
+            raise
+        except OSError as error:
+            raise LlmError(f"{provider.name} cannot be started: {error}", code="UNAVAILABLE") from error
+        if key is not None:
+            key, problem = check_key(f"the key of {provider.name}", key)
+            if problem is not None:
+                raise LlmError(problem, code="AUTH")
+        return url, key

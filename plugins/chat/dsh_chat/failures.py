@@ -1,20 +1,31 @@
-"""What services answer when they refuse or break, turned into `LlmError`."""
+"""What goes wrong with a service - it refuses, it breaks, it is not there - turned into `LlmError`."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from html import unescape
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from dsh.errors import LlmError
 from dsh.jsonvalue import loads
 
-__all__ = ["Complaint", "http_failure", "read_complaint", "retry_after", "shorten", "stream_failure"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+__all__ = [
+    "Complaint",
+    "http_failure",
+    "read_complaint",
+    "retry_after",
+    "shorten",
+    "stream_failure",
+    "transport_failure",
+]
 
 _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum context|prompt (is )?too long|input token count|input tokens exceeded"
@@ -83,6 +94,8 @@ def read_complaint(body: bytes) -> Complaint:
         text = body.decode("utf-8", "replace")
         if re.search(r"<\w+[^>]*>", text):
             text = re.sub(r"(?is)<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", " ", text)
+        from html import unescape
+
         return Complaint(shorten(unescape(text)))
     return from_json(value)
 
@@ -125,6 +138,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if re.fullmatch(r"\d+(\.\d+)?", value):
             return float(value) * scale
         if name == "retry-after" and value:
+            # A package of some size, for a header that is rarely a date.
+            from email.utils import parsedate_to_datetime
+
             try:
                 return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
             except ValueError:
@@ -193,3 +209,71 @@ def _classify(status: int, said: Complaint) -> tuple[str, bool]:
         return "SERVER", status not in (501, 505)
     code = _CODES.get(status, f"HTTP_{status}")
     return code, status in (408, 409, 425, 429) and not _NO_MONEY.search(text)
+
+
+def transport_failure(
+    who: str,
+    error: httpx.TransportError | httpx.InvalidURL,
+    timeouts: Mapping[str, float | None] | None = None,
+    *,
+    answering: bool = False,
+) -> LlmError:
+    """The error for a request that found no answer, or an answer that broke off.
+
+    Args:
+        who: the service and its address, for the message.
+        timeouts: of the request, to be named when one was exceeded.
+        answering: the head of the response had come.
+    """
+    what, code, retryable = _unanswered(error, timeouts or {}, answering)
+    status = re.match(r"(\d{3}) ", str(error)) if code == "UNAVAILABLE" else None
+    return LlmError(f"{who} {what}", code=code, retryable=retryable, status=int(status[1]) if status else None)
+
+
+def _unanswered(
+    error: httpx.TransportError | httpx.InvalidURL, timeouts: Mapping[str, float | None], answering: bool
+) -> tuple[str, str, bool]:
+    """What happened, its code, and whether to try again."""
+    import ssl
+
+    import h11
+    import httpx
+
+    chain = list(_chain(error))
+    match error:
+        case httpx.ConnectTimeout() | httpx.PoolTimeout():
+            return f"did not accept a connection{_within(timeouts.get('connect'))}", "TIMEOUT", True
+        case httpx.TimeoutException():
+            return f"did not answer{_within(timeouts.get('read'))}", "TIMEOUT", True
+        case httpx.ProxyError():
+            hint = "; the proxy's address needs a name and password" if str(error).startswith("407") else ""
+            return f"cannot be reached: the proxy refused ({error}{hint})", "UNAVAILABLE", str(error).startswith("5")
+        case httpx.ConnectError():
+            broken = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
+            if broken is None:
+                return f"cannot be reached: {_words(chain)}", "UNAVAILABLE", True
+            refused = isinstance(broken, ssl.SSLCertVerificationError)
+            why = broken.verify_message if isinstance(broken, ssl.SSLCertVerificationError) else _words([broken])
+            return f"failed the TLS handshake: {why}", "UNAVAILABLE", not refused
+        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
+            return f"cannot be asked: {_words(chain)}; check base_url and headers", "UNAVAILABLE", False
+    if answering:
+        return f"broke off in the middle of the answer: {_words(chain)}", "STREAM_CLOSED", True
+    if any(isinstance(cause, h11.RemoteProtocolError) for cause in chain):
+        return "does not speak HTTP here; check the base URL and its scheme", "MALFORMED_RESPONSE", False
+    return f"closed the connection without an answer: {_words(chain)}", "STREAM_CLOSED", True
+
+
+def _within(seconds: float | None) -> str:
+    return " in time" if seconds is None else f" within {seconds:g} seconds"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and what caused it, from the outside to the inside."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _words(chain: Sequence[BaseException]) -> str:
+    return next((str(error) for error in chain if str(error)), type(chain[0]).__name__)

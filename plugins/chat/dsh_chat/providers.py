@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from attrs import field, fields_dict, frozen
+from attrs.validators import gt
 
 from dsh.errors import ConfigError
 from dsh.jsonvalue import Json
@@ -109,7 +110,7 @@ class ProviderSettings:
     headers: dict[str, str] = field(factory=dict, repr=False)
     models: tuple[str, ...] = ()
     default_model: str | None = None
-    connect_timeout: float = 20.0
+    connect_timeout: float = field(default=20.0, validator=gt(0))
     max_tokens_field: str | None = None
     send_reasoning: SendReasoning | None = None
     reasoning_field: str | None = None

@@ -9,12 +9,12 @@ from dsh.errors import LlmError
 from dsh.llm.adapter import Request
 from dsh.llm.chunks import Chunk
 from dsh_chat.failures import shorten
-from dsh_chat.http import Exchange
 from dsh_chat.sse import EventTooLong, SseParser
 from dsh_chat.translate import Translator
 
 if TYPE_CHECKING:
     from dsh_chat.adapter import ChatAdapter
+    from dsh_chat.link import Exchange
 
 __all__ = ["ChatStream", "read_all"]
 

@@ -182,6 +182,7 @@ async def test_plugin_registers_adapters_and_secrets(monkeypatch: pytest.MonkeyP
         ({"base_ulr": "http://x"}, ["providers.house", "base_ulr", "base_url"]),
         ({"base_url": 7}, ["providers.house.base_url"]),
         ({"base_url": "http://x", "send_reasoning": "sometimes"}, ["providers.house.send_reasoning"]),
+        ({"base_url": "http://x", "connect_timeout": 0}, ["providers.house", "connect_timeout"]),
         ({"base_url": "http://x", "models": "one"}, ["providers.house.models"]),
     ],
 )

@@ -12,8 +12,8 @@ import pytest
 import trio
 from attrs import define, field
 from dsh_chat.adapter import ChatAdapter
-from dsh_chat.http import tls_context
 from dsh_chat.providers import Provider
+from dsh_chat.transport import tls_context
 
 from dsh import LlmError, Message, Request
 from dsh.llm.chunks import TextDelta

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import httpx
 import pytest
 from dsh_chat.adapter import ChatAdapter
-from dsh_chat.http import Exchange
 from dsh_chat.providers import Provider
 
 from dsh import LlmError, Message, Request, Text
@@ -23,25 +23,19 @@ FINISHES = {"stop": "stop", "tool_calls": "tool-calls", "length": "max-tokens", 
 CUT = {"constructed/deepseek-cut-before-finish", "constructed/openai-cut-in-json"}
 
 
-class Canned:
-    """A transport whose one response is a list of reads."""
+class Pieces(httpx.AsyncByteStream):
+    """A body that comes in these reads."""
 
-    def __init__(self, pieces: Iterable[bytes], status: int = 200) -> None:
-        self.status = status
-        self.headers: Mapping[str, str] = {}
+    def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)
 
-    async def request(self, body: bytes, seconds: float) -> Exchange:
+    def __aiter__(self) -> Self:
         return self
 
-    async def read(self, seconds: float) -> bytes:
-        return next(self.pieces, b"")
-
-    async def release(self, *, whole: bool) -> None:
-        pass
-
-    async def aclose(self) -> None:
-        pass
+    async def __anext__(self) -> bytes:
+        for piece in self.pieces:
+            return piece
+        raise StopAsyncIteration
 
 
 def recorded() -> list[Any]:
@@ -54,7 +48,8 @@ def recorded() -> list[Any]:
 
 
 async def assemble(pieces: Iterable[bytes]) -> tuple[Assembler, LlmError | None]:
-    adapter = ChatAdapter(Provider("p", "http://localhost"), Canned(pieces))
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Pieces(pieces)))
+    adapter = ChatAdapter(Provider("p", "http://localhost"), transport)
     assembler = Assembler()
     try:
         async for chunk in adapter.stream(Request("p/m", (Message("user", "hi"),)), "m"):

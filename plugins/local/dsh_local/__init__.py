@@ -70,9 +70,12 @@ def prompt_assemble(agent: Agent) -> Generator[None, Assembly, Assembly]:
     config = _model(agent.harness).config
     if not config.lean or not _is_local(_model_of(agent)):
         return assembly
+    from .circles import enough
     from .lean import lean
 
-    return lean(assembly, agent.options.tools or config.tools)
+    shown = lean(assembly, agent.options.tools or config.tools)
+    # Without tools the template asks for an answer in plain text, which ends the circle.
+    return evolve(shown, tools=()) if enough(reversed(agent.session.events)) else shown
 
 
 def _model(harness: Harness) -> LocalModel:

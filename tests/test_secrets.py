@@ -1,0 +1,127 @@
+"""Secrets: nothing that enters the log shows them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh.decisions import Accept, Allow, Block, Continue, Deny
+from dsh.messages import HookContext, PluginSource
+from dsh.prompt import Prefix, Sections
+from dsh.secrets import Secrets
+from dsh.testing import ScriptedModel, call, memory_agent, plugin_of, shape, text, tool_of
+from dsh.tools.tool import ToolResult
+
+SECRET = "hunter2-hunter2"
+SHOWN = "[secret PASSWORD]"
+KEEPER = plugin_of(secrets_register=lambda secrets: secrets.add(SECRET, "PASSWORD"))
+
+
+def secrets(**values: str) -> Secrets:
+    found = Secrets()
+    for name, value in values.items():
+        found.add(value, name)
+    return found
+
+
+def test_a_secret_is_replaced_by_its_name_wherever_it_stands() -> None:
+    mask = secrets(KEY="abcdef").mask
+    assert mask("abcdef and xabcdefx") == "[secret KEY] and x[secret KEY]x"
+    assert mask("nothing") == "nothing"
+
+
+def test_without_secrets_nothing_changes() -> None:
+    assert Secrets().mask("abcdef") == "abcdef"
+
+
+def test_the_longest_secret_wins() -> None:
+    mask = secrets(SHORT="abcdef", LONG="abcdefgh").mask
+    assert mask("abcdefgh abcdef") == "[secret LONG] [secret SHORT]"
+
+
+def test_short_values_are_left_alone() -> None:
+    assert secrets(PIN="12345").mask("12345") == "12345"
+
+
+def test_secrets_may_be_added_later() -> None:
+    found = secrets(A="aaaaaa")
+    assert found.mask("bbbbbb") == "bbbbbb"
+    found.add("bbbbbb", "B")
+    assert found.mask("aaaaaa bbbbbb") == "[secret A] [secret B]"
+
+
+def test_characters_with_a_meaning_in_patterns_are_ordinary() -> None:
+    assert secrets(KEY="a.*(b)+[").mask("a.*(b)+[ aXX(b)+[") == "[secret KEY] aXX(b)+["
+
+
+def test_the_values_are_there_for_who_must_not_pass_them_on() -> None:
+    assert secrets(A="aaaaaa", PIN="1").values() == {"aaaaaa", "1"}
+
+
+@given(st.text(), st.text(min_size=6), st.text())
+def test_no_text_shows_a_secret(before: str, secret: str, after: str) -> None:
+    masked = secrets(KEY=secret).mask(before + secret + after)
+    assert "[secret KEY]" in masked
+    assert secret not in masked.replace("[secret KEY]", "")[: len(before)] or secret in before
+
+
+async def test_no_way_into_the_log_shows_a_secret() -> None:
+    context = HookContext(f"context {SECRET}", PluginSource("p"))
+    continued = iter([Continue(f"reason {SECRET}")])
+
+    def sections(sections: Sections) -> None:
+        sections.add("s", f"section {SECRET}")
+
+    def prefix(prefix: Prefix) -> None:
+        prefix.add(f"prefix {SECRET}")
+
+    noisy = plugin_of(
+        agent_prompt_submit=lambda: Allow(context=context),
+        agent_session_prefix=prefix,
+        prompt_sections=sections,
+        tools_post_execute=lambda: Accept(context=context),
+        agent_turn_continuation=lambda: next(continued, None),
+    )
+    work = tool_of("work", lambda _: ToolResult(f"result {SECRET}", meta={"out": [SECRET]}))
+    model = ScriptedModel(call("work"), text("a"), text("b"))
+    async with memory_agent(model=model, plugins={"keeper": KEEPER, "noisy": noisy, "work": work}) as agent:
+        agent.send(f"sent {SECRET}")
+        await agent.when_idle()
+        agent.inject(f"injected {SECRET}", PluginSource("p"))
+        log = repr(list(agent.session.events))
+        assert SECRET not in log
+        assert SECRET not in repr(model.requests)
+        for what in ("sent", "injected", "context", "section", "prefix", "result", "reason"):
+            assert f"{what} {SHOWN}" in log
+        assert f"'out': ['{SHOWN}']" in log
+
+
+async def test_no_reason_shows_a_secret() -> None:
+    answers = iter([Block(f"blocked {SECRET}")])
+
+    def broken() -> None:
+        raise RuntimeError(f"failed {SECRET}")
+
+    plugins = {
+        "keeper": KEEPER,
+        "gate": plugin_of(agent_prompt_submit=lambda: next(answers, None)),
+        "guard": plugin_of(tools_pre_execute=lambda: Deny(f"denied {SECRET}")),
+        "work": tool_of("work"),
+    }
+    async with memory_agent(call("work"), text("a"), plugins=plugins) as agent:
+        await agent.run("one")
+        await agent.run("two")
+        agent.plugins.register(plugin_of(agent_pre_step=broken))
+        await agent.run("three")
+        log = repr(list(agent.session.events))
+        assert SECRET not in log
+        for what in ("blocked", "denied", "failed"):
+            assert f"{what} {SHOWN}" in log
+        assert f"T-(rejected blocked {SHOWN})" in shape(agent.session.events)
+
+
+async def test_a_rewritten_prompt_is_masked_too() -> None:
+    gate = plugin_of(agent_prompt_submit=lambda: Allow(content=f"rewritten {SECRET}"))
+    async with memory_agent(text("a"), plugins={"keeper": KEEPER, "gate": gate}) as agent:
+        await agent.run("go")
+        assert f"rewritten {SHOWN}" in repr(agent.session.derive_messages())
