@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from peers import PEERS, Lib, Peer, need
 
@@ -24,7 +25,7 @@ class Dsh(Peer):
 
     name = "dsh"
     resumes = True
-    tools = {
+    tools: ClassVar[dict[str, tuple[str, str]]] = {
         "noop": ("bash_kill", '{"task_id":"@M"}'),
         "shell": ("bash", '{"command":"true @M"}'),
         "sleep": ("bash", '{"command":"sleep 0.1 # @M"}'),

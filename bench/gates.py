@@ -1,6 +1,6 @@
 """Hold results of `bench/run.py` against the gates: one row a figure, as a ratio to a floor of the same run.
 
-    python bench/gates.py results.jsonl [PEER]
+python bench/gates.py results.jsonl [PEER]
 """
 
 from __future__ import annotations

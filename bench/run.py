@@ -13,14 +13,17 @@ import os
 import sys
 from pathlib import Path
 
-rig = Path(sys.argv.pop(sys.argv.index("--rig") + 1) if "--rig" in sys.argv else os.environ.get("BENCH_RIG", "../shared/bench"))
+rig = Path(os.environ.get("BENCH_RIG", "../shared/bench"))
 if "--rig" in sys.argv:
-    sys.argv.remove("--rig")
+    at = sys.argv.index("--rig")
+    rig = Path(sys.argv[at + 1])
+    del sys.argv[at : at + 2]
 if not (rig / "benchlib.py").exists():
     sys.exit(f"there is no benchmark rig in {rig}: name its folder with --rig")
 sys.path.insert(0, str(rig.resolve()))
 
 import dsh_peers  # noqa: E402, F401  # registers the peers
+
 rig_run = importlib.import_module("run")  # the rig's, which stands before this folder on the path
 
 if __name__ == "__main__":

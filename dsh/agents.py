@@ -189,7 +189,8 @@ class AgentHandle(Protocol):
     async def dispose(self) -> None:
         """End the agent: close its turn, flush, stop its tasks, unwind its scope.
 
-        Every caller waits for the same end.  Cancelling the wait does not stop the teardown.
+        Every caller waits for the same end.  Cancelling the wait does not stop the teardown.  Awaited
+        inside the agent's own turn, or in a task that it owns, this call is cancelled by the end it began.
         """
         ...
 

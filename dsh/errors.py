@@ -38,6 +38,7 @@ __all__ = [
     "ToolArgsError",
     "ToolError",
     "ToolNotFoundError",
+    "blamed_message",
     "error_code",
     "error_message",
 ]
@@ -173,6 +174,16 @@ def error_message(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
+
+
+def blamed_message(error: BaseException) -> str:
+    """`error_message`, with the notes that name the plugin an error came from."""
+    message = error_message(error)
+    notes = [*getattr(error, "__notes__", ())]
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        notes += getattr(error, "__notes__", ())
+    return f"{message} ({'; '.join(notes)})" if notes else message
 
 
 def error_code(error: BaseException) -> str | None:

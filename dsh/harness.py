@@ -16,7 +16,7 @@ from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistr
 from .canaries import run_canaries
 from .config import Config, dsh_home
 from .discovery import load_plugins
-from .errors import AgentError, SessionNotFound, error_message
+from .errors import AgentError, SessionNotFound, blamed_message
 from .hooks import PluginManager, Settings, Trace
 from .hookspecs import Hooks
 from .llm.adapter import Adapters
@@ -78,8 +78,7 @@ class Harness:
 
     def warn_error(self, where: str, error: BaseException) -> None:
         """Warn of an error that was contained, with the notes that name the plugin."""
-        notes = "; ".join(getattr(error, "__notes__", ()))
-        self.warn(f"{where}: {error_message(error)}" + (f" ({notes})" if notes else ""))
+        self.warn(f"{where}: {blamed_message(error)}")
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> None:
         """Run `function` in a task that ends with the harness.  What it raises is a warning."""

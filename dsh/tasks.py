@@ -71,10 +71,18 @@ class Tasks:
 
 
 def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What `group` is about: its only exception, however deep, or the group that holds several."""
+    """The only exception in `group`, however deep, with the notes of the groups around it.
+
+    Where there are several, the innermost group that holds them all.
+    """
     error: BaseException = group
+    notes: list[str] = []
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        notes += getattr(error, "__notes__", ())
         error = error.exceptions[0]
+    for note in notes:
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
     return error
 
 

@@ -36,9 +36,7 @@ HOOKS = (
     *("tools_pre_execute", "tools_execute", "tools_post_execute"),
 )
 CALLED = ("agent_queued", "agent_status", "agent_error", "prompt_sections", "prompt_variables", "tools_register")
-EVENTS = tuple(
-    kind.type for kind in ev.VOCABULARY if kind not in (ev.TodoWrite, ev.HookDecision, ev.RequestHeaderDelta)
-)
+EVENTS = tuple(kind.type for kind in ev.VOCABULARY if kind is not ev.TodoWrite)
 ACTIONS = ("raise", "cancel", "steer", "send", "inject")
 
 
@@ -182,7 +180,8 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
         "sleep": tool_of("sleep", sleeping),
         "beside": tool_of("beside", working, parallel=True),
     }
-    async with memory_harness(model=model, plugins=plugins) as harness:
+    warnings: list[str] = []
+    async with memory_harness(model=model, plugins=plugins, warnings=warnings) as harness:
         handle = harness.create_agent(options=AgentOptions(model="scripted/model"))
         trouble.agent = agent = handle.agent
 
@@ -210,6 +209,7 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
             result = await agent.run("and now?")
             assert (result.text, result.reason) == ("fine", ev.EndReason("completed"))
         check(agent, requests)
+    assert not any("could not be opened" in warning for warning in warnings)
 
 
 async def quietly(function: Callable[[], Any]) -> None:

@@ -14,7 +14,7 @@ from dsh.errors import ToolError
 from dsh.harness import Harness
 from dsh.messages import HookContext, OtherBlock, PluginSource, Text
 from dsh.testing import memory_harness, plugin_of
-from dsh.tools.pipeline import Reviewed, error_result, judge, review, run, run_call
+from dsh.tools.pipeline import Judged, Reviewed, error_result, judge, review, run, run_call
 from dsh.tools.tool import Tool, ToolCall, ToolErrorInfo, ToolResult, Tools, result_of
 
 CALL = ToolCall("c1", "work", {"a": 1})
@@ -139,7 +139,7 @@ async def test_the_stages_one_by_one() -> None:
     context = HookContext("note", PluginSource("notes"))
     async with memory_harness() as harness:
         harness.plugins.register(plugin_of(tools_post_execute=lambda: Block("withheld", context=context)))
-        assert await judge(harness.hook, CALL) is None
+        assert await judge(harness.hook, CALL) == Judged(None)
         result = await run(harness.hook, tools(lambda a, c: "x"), CALL)
         assert result == ToolResult("x")
         assert await review(harness.hook, CALL, result, str) == Reviewed(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+OFFLINE = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
 
 MODEL = """\
 from dsh import hookimpl
@@ -47,8 +48,7 @@ def pip_install(source: Path, target: Path) -> None:
     if importlib.util.find_spec("hatchling") is None or importlib.util.find_spec("pip") is None:
         pytest.skip("pip and hatchling are needed to install a plugin: pip install -e '.[dev]'")
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-        + ["--disable-pip-version-check", "--target", str(target), str(source)],
+        [sys.executable, "-m", "pip", "install", "-q", *OFFLINE, "--target", str(target), str(source)],
         check=True,
         capture_output=True,
     )
@@ -109,7 +109,18 @@ def test_a_copy_of_a_bundled_plugin_and_one_of_six_lines(tmp_path: Path, site: P
     listed = states(tmp_path, site)
     assert listed["myfiles"] == listed["nottouch"] == "loaded"
 
-    flags = ["-p", "go", "-m", "scripted/model", "-e", str(model), "--no-plugin", "files", "--output-format", "stream-json"]
+    flags = [
+        "-p",
+        "go",
+        "-m",
+        "scripted/model",
+        "-e",
+        str(model),
+        "--no-plugin",
+        "files",
+        "--output-format",
+        "stream-json",
+    ]
     ran = dsh(tmp_path, site, *flags)
     assert ran.returncode == 0, ran.stderr
     assert "nothing is touched here" in ran.stdout

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
 import attrs
 from attrs import define, field, frozen
 
-__all__ = ["Act", "Settings", "Trace", "changed_fields"]
+__all__ = ["Act", "HeldTraces", "Settings", "Trace", "changed_fields", "held"]
 
 SLOW = 0.1
 """Seconds after which a synchronous implementation is reported to block the program."""
@@ -48,6 +50,40 @@ class Trace:
     hook: str
     arguments: Mapping[str, Any]
     acts: Sequence[Act]
+
+
+class HeldTraces:
+    """Traces that wait until somebody else hands them out."""
+
+    def __init__(self) -> None:
+        self._traces: list[Trace] | None = []
+
+    def hold(self, trace: Trace) -> bool:
+        """Keep a trace; no longer possible after `release`."""
+        if self._traces is None:
+            return False
+        self._traces.append(trace)
+        return True
+
+    def release(self, settings: Settings) -> None:
+        """Hand out what was held, in order, and hold no more."""
+        traces, self._traces = self._traces or [], None
+        for trace in traces:
+            if settings.on_trace is not None:
+                settings.on_trace(trace)
+
+
+_holder: ContextVar[HeldTraces | None] = ContextVar("_holder", default=None)
+
+
+@contextmanager
+def held(holder: HeldTraces) -> Iterator[None]:
+    """Keep the traces of calls in this block, and in tasks started in it, in `holder`."""
+    token = _holder.set(holder)
+    try:
+        yield
+    finally:
+        _holder.reset(token)
 
 
 @define
@@ -83,7 +119,9 @@ class Settings:
     def finish(self, hook: str, arguments: Mapping[str, Any], acts: list[Act], started: float) -> None:
         """Close a deciding call that began at `started` (`time.perf_counter`)."""
         if acts and self.on_trace is not None:
-            self.on_trace(Trace(hook, arguments, acts))
+            trace, holder = Trace(hook, arguments, acts), _holder.get()
+            if holder is None or not holder.hold(trace):
+                self.on_trace(trace)
         else:
             self.ring.append((hook, (perf_counter() - started) * 1e3))
 

@@ -11,12 +11,13 @@ from attrs import define
 from trio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import ToolArgsError
+from ..hooks.trace import HeldTraces, held
 from ..jsonvalue import Json, loads
 from ..messages import HookContext, ToolCallBlock
 from ..session.events import ContextMessage, ErrorInfo, ToolCall, ToolResult
 from ..tasks import single
 from ..tools import pipeline
-from ..tools.pipeline import Reviewed, error_result
+from ..tools.pipeline import Judged, Reviewed, error_result
 from ..tools.tool import Tool
 from ..tools.tool import ToolCall as Call
 from ..tools.tool import ToolResult as Result
@@ -61,10 +62,11 @@ async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[Tool
 
 
 async def _one(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock, contexts: list[HookContext]) -> None:
-    call, result = await _judged(turn, block)
+    call, judged = await _judged(turn, block)
+    result = judged.denial
     if result is None:
         result = await _run(turn, tools, call)
-    await _conclude(turn, call, result, contexts)
+    contexts += await _conclude(turn, call, judged, result)
 
 
 async def _beside_each_other(
@@ -80,28 +82,33 @@ async def _beside_each_other(
                 nursery.start_soon(_work, turn, tools, allowed)
             with queue:
                 for block in blocks:
-                    call, result = await _judged(turn, block)
-                    running = _Running(call, result)
+                    running = _Running(*await _judged(turn, block))
                     started.append(running)
-                    if result is None:
+                    if running.judged.denial is None:
                         queue.send_nowait(running)
             for running in started:
-                await _conclude(turn, running.call, await running.wait(), contexts)
+                result = await running.wait()
+                running.traces.release(turn.agent.plugins.settings)
+                contexts += await _conclude(turn, running.call, running.judged, result)
     except BaseExceptionGroup as group:
         raise single(group) from None
 
 
 async def _work(turn: Turn, tools: Mapping[str, Tool], allowed: trio.MemoryReceiveChannel[_Running]) -> None:
     async for running in allowed:
-        running.finish(await _run(turn, tools, running.call))
+        # Only the driver appends: what plugins decide in this task is logged when the call is concluded.
+        with held(running.traces):
+            running.finish(await _run(turn, tools, running.call))
 
 
 class _Running:
     """A call that was let go, or denied."""
 
-    def __init__(self, call: Call, result: Result | None) -> None:
+    def __init__(self, call: Call, judged: Judged) -> None:
         self.call = call
-        self._result = result
+        self.judged = judged
+        self.traces = HeldTraces()
+        self._result = judged.denial
         self._done = trio.Event()
 
     def finish(self, result: Result) -> None:
@@ -115,18 +122,19 @@ class _Running:
         return self._result
 
 
-async def _judged(turn: Turn, block: ToolCallBlock) -> tuple[Call, Result | None]:
-    """Log the call and ask whether it may run; a result says that it may not, or cannot."""
+async def _judged(turn: Turn, block: ToolCallBlock) -> tuple[Call, Judged]:
+    """Log the call and ask whether it may run; a denial says that it may not, or cannot."""
     await checkpoint_if_cancelled()
     agent = turn.agent
     opened = turn.open_calls[block.id]
     opened.seq = len(agent.session.events)
     agent.session.append(ToolCall(turn.number, turn.step, block.id, block.name, block.arguments))
-    problem: Result | None = None
+    arguments: Mapping[str, Json] = {}
+    problem: Judged | None = None
     try:
         arguments = _parsed(block.arguments)
     except ToolArgsError as exc:
-        arguments, problem = {}, error_result(exc)
+        problem = Judged(error_result(exc))
     call = Call(block.id, block.name, arguments, agent, turn.number, turn.step)
     return call, problem or await pipeline.judge(agent.hook, call)
 
@@ -158,14 +166,14 @@ async def _run(turn: Turn, tools: Mapping[str, Tool], call: Call) -> Result:
     return await pipeline.run(turn.agent.hook, tools, call)
 
 
-async def _conclude(turn: Turn, call: Call, result: Result, contexts: list[HookContext]) -> None:
-    """Have the result reviewed, and log it."""
+async def _conclude(turn: Turn, call: Call, judged: Judged, result: Result) -> tuple[HookContext, ...]:
+    """Have the result reviewed, and log it; the contexts that hooks added to the call."""
     agent = turn.agent
     reviewed: Reviewed = await pipeline.review(agent.hook, call, result, agent.harness.secrets.mask)
-    contexts.extend(reviewed.contexts)
     result = reviewed.result
     opened = turn.open_calls.pop(call.id)
     error = None if result.error is None else ErrorInfo(result.error.name, result.error.code)
     data = ToolResult(turn.number, turn.step, call.id, result.content, result.is_error, error, result.meta)
     agent.session.append(data, sources=[opened.seq or 0])
     await checkpoint_if_cancelled()
+    return (*judged.contexts, *reviewed.contexts)

@@ -23,6 +23,14 @@ from .turn import Turn
 __all__ = ["Answer", "ask"]
 
 
+class _ListenerFailed(Exception):
+    """A listener to the log raised while an answer arrived."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @frozen
 class Answer:
     """What came of a request: the calls to run, and whether the token limit cut it off."""
@@ -83,6 +91,9 @@ async def _try(turn: Turn, request: Request) -> Assembler | None:
     while True:
         try:
             return await _stream(turn, request)
+        except _ListenerFailed as exc:
+            # Whoever listens to the log has nothing to do with the provider: another try would not help.
+            raise exc.error from None
         except Exception as exc:
             error = exc
         if isinstance(error, ExceptionGroup):
@@ -115,7 +126,11 @@ async def _stream(turn: Turn, request: Request) -> Assembler:
         async for chunk in stream:
             if scope.cancel_called:
                 await trio.lowlevel.checkpoint_if_cancelled()
-            seqs.append(session.append(AssistantChunk(number, step, chunk)).seq)
+            try:
+                event = session.append(AssistantChunk(number, step, chunk))
+            except Exception as exc:
+                raise _ListenerFailed(exc) from exc
+            seqs.append(event.seq)
             assembler.feed(chunk)
     finish = assembler.finish
     if finish is not None and finish.kind == "error":
@@ -133,9 +148,14 @@ async def _log(turn: Turn, answer: Assembler) -> Answer:
     if cut:
         message = _without_calls(message)
     proposed = message
-    result = await agent.hook.agent_step_result(
-        agent=agent, turn=turn.number, step=turn.step, message=message, default=lambda: proposed
-    )
+    try:
+        result = await agent.hook.agent_step_result(
+            agent=agent, turn=turn.number, step=turn.step, message=message, default=lambda: proposed
+        )
+    except Exception:
+        # A filter that failed must not be got round: what it was to look at stays out of the conversation.
+        turn.streaming = None
+        raise
     message = expected("agent_step_result", result, Message)
     # A call that was cut off may lack half of its arguments: it does not run.
     message = _without_calls(message) if cut else _with_unique_ids(message, session.call_ids)

@@ -9,7 +9,7 @@ import trio
 from attrs import define, field
 
 from ..decisions import Block, contexts_of
-from ..errors import error_code, error_message
+from ..errors import blamed_message, error_code
 from ..llm.assembler import Assembler
 from ..session.events import (
     ContextMessage,
@@ -68,7 +68,7 @@ class Turn:
         if self.failed:
             return
         self.failed = True
-        message = self.agent.harness.secrets.mask(error_message(error))
+        message = self.agent.harness.secrets.mask(blamed_message(error))
         self.reason = EndReason("error", step=self.step, message=message, code=error_code(error))
         self.agent.report(self.number, self.step, error)
 

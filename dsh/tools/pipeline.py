@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from ..decisions import Block, Deny, contexts_of, expected
-from ..errors import DshError, ToolError, ToolNotFoundError, error_message
+from ..decisions import Allow, Block, Deny, contexts_of, expected
+from ..errors import DshError, ToolError, ToolNotFoundError, blamed_message
 from ..jsonvalue import Json
 from ..messages import Block as ContentBlock
 from ..messages import HookContext, Text
@@ -27,10 +27,18 @@ from .tool import Tool, ToolCall, ToolErrorInfo, ToolResult, result_of
 if TYPE_CHECKING:
     from ..hookspecs import Hooks
 
-__all__ = ["Reviewed", "error_result", "judge", "review", "run", "run_call"]
+__all__ = ["Judged", "Reviewed", "error_result", "judge", "review", "run", "run_call"]
 
 UNANSWERED = "APPROVAL_UNANSWERED"
 """The code of a call that needed a person's approval, with nobody there to give it."""
+
+
+@frozen
+class Judged:
+    """What the gate said: None is a go, a result is the denial; and the contexts that guards added."""
+
+    denial: ToolResult | None
+    contexts: tuple[HookContext, ...] = ()
 
 
 @frozen
@@ -46,19 +54,20 @@ def error_result(error: BaseException) -> ToolResult:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     info = ToolErrorInfo(type(error).__name__, error.code) if isinstance(error, DshError) else None
-    return ToolResult(f"Error: {error_message(error)}", is_error=True, error=info)
+    return ToolResult(f"Error: {blamed_message(error)}", is_error=True, error=info)
 
 
-async def judge(hook: Hooks, call: ToolCall) -> ToolResult | None:
-    """Ask the gate; a result is the denial, None is a go.  Cancellation passes."""
+async def judge(hook: Hooks, call: ToolCall) -> Judged:
+    """Ask the gate.  Cancellation passes."""
     try:
         verdict = await hook.tools_pre_execute(agent=call.agent, call=call)
     except Exception as exc:
-        return error_result(exc)
-    if not isinstance(verdict, Deny):
-        return None
+        return Judged(error_result(exc))
+    if isinstance(verdict, Allow):
+        return Judged(None, contexts_of(verdict))
+    assert isinstance(verdict, Deny)  # the gate makes a denial of an open question
     info = ToolErrorInfo("ToolError", UNANSWERED) if verdict.unanswered else None
-    return ToolResult(f"Error: {verdict.reason}", is_error=True, error=info)
+    return Judged(ToolResult(f"Error: {verdict.reason}", is_error=True, error=info))
 
 
 async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
@@ -128,7 +137,9 @@ def _masked_json(value: Json, mask: Callable[[str], str]) -> Json:
 
 async def run_call(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall, mask: Callable[[str], str]) -> Reviewed:
     """All three stages for one call, outside of any loop."""
-    result = await judge(hook, call)
+    judged = await judge(hook, call)
+    result = judged.denial
     if result is None:
         result = await run(hook, tools, call)
-    return await review(hook, call, result, mask)
+    reviewed = await review(hook, call, result, mask)
+    return evolve(reviewed, contexts=(*judged.contexts, *reviewed.contexts))

@@ -9,9 +9,9 @@ of the network brought in one piece.
 from __future__ import annotations
 
 import functools
-import math
 import ssl
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Self, TypeAlias
 
 import h11
@@ -76,26 +76,33 @@ class _Connection:
 
     async def head(self, seconds: float | None) -> h11.Response:
         """The response without its body."""
-        while True:
-            event = self._next_event()
-            if isinstance(event, h11.Response):
-                return event
-            if event is h11.NEED_DATA and not await self._receive(seconds):
-                raise httpx.RemoteProtocolError("the connection was closed without an answer") from self._broken
+        try:
+            while True:
+                event = self._protocol.next_event()
+                if isinstance(event, h11.Response):
+                    return event
+                if event is h11.NEED_DATA and not await self._receive(seconds):
+                    raise httpx.RemoteProtocolError("the connection was closed without an answer") from self._broken
+        except h11.RemoteProtocolError as error:
+            raise httpx.RemoteProtocolError(str(error)) from error
 
     async def body(self, seconds: float | None) -> bytes:
         """As much of the body as one read of the network brought; empty at its end."""
         parts = []
-        while not self.ended:
-            event = self._next_event()
-            if isinstance(event, h11.Data):
-                parts.append(event.data)
-            elif event is not h11.NEED_DATA:
-                self.ended = True
-            elif parts:
-                break
-            else:
-                await self._receive(seconds)
+        next_event = self._protocol.next_event
+        try:
+            while not self.ended:
+                event = next_event()
+                if type(event) is h11.Data:
+                    parts.append(event.data)
+                elif event is not h11.NEED_DATA:
+                    self.ended = True
+                elif parts:
+                    break
+                else:
+                    await self._receive(seconds)
+        except h11.RemoteProtocolError as error:
+            raise httpx.RemoteProtocolError(str(error)) from error
         return b"".join(parts)
 
     def whole(self) -> bool:
@@ -120,12 +127,6 @@ class _Connection:
         """Without a farewell, so that it needs no checkpoint."""
         self._socket.close()
 
-    def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        try:
-            return self._protocol.next_event()
-        except h11.RemoteProtocolError as error:
-            raise httpx.RemoteProtocolError(str(error)) from error
-
     async def _receive(self, seconds: float | None) -> bool:
         """Read once; False at the end of the connection."""
         with _at_most(seconds):
@@ -142,11 +143,13 @@ class _Connection:
 class Body(httpx.AsyncByteStream):
     """The body of a response, a read of the network at a time."""
 
-    def __init__(self, pool: TrioTransport, connection: _Connection, timeouts: Timeouts, *, late_end: bool) -> None:
+    def __init__(
+        self, pool: TrioTransport, connection: _Connection, headers: httpx.Headers, timeouts: Timeouts
+    ) -> None:
         self._pool = pool
         self._connection: _Connection | None = connection
+        self._headers = headers
         self._timeouts = timeouts
-        self._late_end = late_end
 
     def __aiter__(self) -> Self:
         return self
@@ -180,10 +183,17 @@ class Body(httpx.AsyncByteStream):
 
         Services often send the last, empty chunk in a packet of its own, for which no answer need wait.
         """
-        if self._late_end and self._connection is not None:
-            connection, self._connection = self._connection, None
+        connection = self._connection
+        if connection is None or connection.whole() or not self._goes_on():
+            await self.aclose()
+        else:
+            self._connection = None
             self._pool.keep(connection)
-        await self.aclose()
+
+    def _goes_on(self) -> bool:
+        """Whether the connection can carry another request when the body has ended."""
+        headers = self._headers
+        return "transfer-encoding" in headers and "close" not in headers.get("connection", "").lower()
 
 
 class TrioTransport(httpx.AsyncBaseTransport):
@@ -244,8 +254,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
             raise
         headers = httpx.Headers(head.headers.raw_items())
         extensions = {"http_version": b"HTTP/" + head.http_version, "reason_phrase": head.reason}
-        late_end = "transfer-encoding" in headers and "close" not in headers.get("connection", "").lower()
-        body = Body(self, connection, timeouts, late_end=late_end)
+        body = Body(self, connection, headers, timeouts)
         return httpx.Response(head.status_code, headers=headers, stream=body, extensions=extensions)
 
     async def _kept(self, origin: Origin) -> _Connection | None:
@@ -304,8 +313,8 @@ async def _secured(plain: trio.SocketStream, host: str) -> trio.SSLStream[trio.S
     return stream
 
 
-def _at_most(seconds: float | None) -> trio.CancelScope:
-    return trio.move_on_after(math.inf if seconds is None else seconds)
+def _at_most(seconds: float | None) -> AbstractContextManager[object, bool | None]:
+    return nullcontext() if seconds is None else trio.move_on_after(seconds)
 
 
 def _reason(error: OSError) -> str:

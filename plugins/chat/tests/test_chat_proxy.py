@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import ssl
 import subprocess
 from contextlib import aclosing, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,16 +29,33 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(EVENTS), EVEN
 
 @define
 class Server:
-    """Answers every request, and remembers their heads."""
+    """Answers every request, and remembers their heads.
+
+    Attributes:
+        answer: what it answers.
+        connections: how many were made.
+        closed: set when one has ended.
+    """
 
     port: int
+    answer: bytes = ANSWER
     heads: list[str] = field(factory=list)
+    connections: int = 0
+    closed: trio.Event = field(factory=trio.Event)
 
     async def handle(self, stream: trio.abc.Stream) -> None:
+        self.connections += 1
+        rest = b""
         with suppress(trio.BrokenResourceError):
             while data := await stream.receive_some():
-                self.heads.append(bytes(data).partition(b"\r\n\r\n")[0].decode().lower())
-                await stream.send_all(ANSWER)
+                rest += data
+                head, end, body = rest.partition(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                if end and length and len(body) == int(length[1]):
+                    rest = b""
+                    self.heads.append(head.decode().lower())
+                    await stream.send_all(self.answer)
+        self.closed.set()
 
 
 @pytest.fixture
@@ -80,6 +99,82 @@ async def test_proxy_of_the_environment_is_used(server: Server, monkeypatch: pyt
     assert server.heads[0].startswith("post http://models.example/v1/chat/completions http/1.1")
 
 
+def chunked(*pieces: bytes) -> bytes:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    return b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
+
+
+async def test_connection_through_a_proxy_is_kept_behind_the_last_event(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    server.answer = chunked(EVENTS, b"data: [DONE]\n\n") + b"0\r\n\r\n"
+    assert await text_of(Provider("house", "http://models.example/v1"), 2) == ["safe", "safe"]
+    assert server.connections == 1
+
+
+async def test_answer_through_a_proxy_can_end_before_its_body(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    server.answer = chunked(EVENTS, b"data: [DONE]\n\n")
+    assert await text_of(Provider("house", "http://models.example/v1"), 2) == ["safe", "safe"]
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_answer_through_a_proxy_can_be_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    server.answer = chunked(EVENTS.partition(b"\n\n")[0] + b"\n\n")
+    adapter = ChatAdapter(Provider("house", "http://models.example/v1"))
+
+    with trio.CancelScope() as scope:
+        async with aclosing(adapter.stream(Request("house/m", (Message("user", "hi"),)), "m")) as stream:
+            await anext(stream)
+            stream.take_ready()
+            if cancelled:
+                scope.cancel()
+                await anext(stream)
+    with trio.fail_after(10):
+        await server.closed.wait()
+    await adapter.aclose()
+
+    assert scope.cancelled_caught == cancelled
+
+
+async def test_hundred_requests_through_a_proxy_wait_for_nobody(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[trio.Event] = []
+
+    async def hold(stream: trio.SocketStream) -> None:
+        # Each is answered when all of them have come.
+        await stream.receive_some()
+        waiting.append(trio.Event())
+        if len(waiting) == 120:
+            for event in waiting:
+                event.set()
+        await waiting[-1].wait()
+        await stream.send_all(ANSWER)
+        await stream.aclose()
+
+    listeners = await nursery.start(trio.serve_tcp, hold, 0)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    adapter = ChatAdapter(Provider("house", "http://models.example/v1"))
+    finished: list[object] = []
+
+    async def one() -> None:
+        finished.append([chunk async for chunk in adapter.stream(Request("house/m", (Message("user", "hi"),)), "m")])
+
+    with trio.fail_after(30):
+        async with trio.open_nursery() as all_of_them:
+            for _ in range(120):
+                all_of_them.start_soon(one)
+    await adapter.aclose()
+
+    assert len(finished) == 120
+
+
 async def test_proxy_is_passed_by_where_the_environment_says_so(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +207,12 @@ async def test_proxy_that_cannot_be_reached_is_unavailable(monkeypatch: pytest.M
     assert "proxy" in str(error)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1080", "http://[::1"])
+without_socks = pytest.mark.skipif(find_spec("socksio") is not None, reason="SOCKS is spoken here")
+
+
+@pytest.mark.parametrize(
+    "proxy", [pytest.param("socks5://127.0.0.1:1080", marks=without_socks), "http://[::1", "ftp://127.0.0.1"]
+)
 async def test_proxy_that_is_not_supported_is_refused(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     error = await failure(Provider("house", "https://models.example/v1"))

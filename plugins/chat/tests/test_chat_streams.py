@@ -6,11 +6,13 @@ import csv
 import json
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 import pytest
+import trio
 from dsh_chat.adapter import ChatAdapter
 from dsh_chat.providers import Provider
 
@@ -49,7 +51,10 @@ def recorded() -> list[Any]:
 
 async def assemble(pieces: Iterable[bytes]) -> tuple[Assembler, LlmError | None]:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Pieces(pieces)))
-    adapter = ChatAdapter(Provider("p", "http://localhost"), transport)
+    return await asked(ChatAdapter(Provider("p", "http://localhost"), transport))
+
+
+async def asked(adapter: ChatAdapter) -> tuple[Assembler, LlmError | None]:
     assembler = Assembler()
     try:
         async for chunk in adapter.stream(Request("p/m", (Message("user", "hi"),)), "m"):
@@ -133,3 +138,25 @@ async def test_recorded_stream_assembles_as_expected(name: str) -> None:
         assert pieces == {**whole, "error": error}
     bytewise = summary(*await assemble(body[n : n + 1] for n in range(len(body))))
     assert bytewise == {**whole, "error": error}
+
+
+@pytest.mark.parametrize("name", recorded())
+async def test_recorded_stream_is_the_same_over_a_connection(name: str, nursery: trio.Nursery) -> None:
+    body = (STREAMS / f"{name}.sse").read_bytes()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in random_pieces(body, 3))
+    wire = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+    async def serve(stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError):
+            await stream.receive_some()
+            for piece in random_pieces(wire, 4):
+                await stream.send_all(piece)
+        await stream.aclose()
+
+    listeners = await nursery.start(trio.serve_tcp, serve, 0)
+    adapter = ChatAdapter(Provider("p", f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"))
+    got = summary(*await asked(adapter))
+    await adapter.aclose()
+    nursery.cancel_scope.cancel()
+
+    assert got == summary(*await assemble([body]))

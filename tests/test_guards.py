@@ -1,0 +1,108 @@
+"""A guard that fails, denies: whatever it does, the tool's body does not run, and the log says who it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import trio
+
+from dsh import Allow, Ask, Config, Deny, hookimpl
+from dsh.config import HooksConfig
+from dsh.session import events as ev
+from dsh.testing import call, memory_agent, shape, text, tool_of
+
+DEADLINE = 0.05
+
+
+class Raises:
+    @hookimpl
+    def tools_pre_execute(self) -> None:
+        raise RuntimeError("out of order")
+
+
+class Sleeps:
+    @hookimpl
+    async def tools_pre_execute(self) -> None:
+        await trio.sleep_forever()
+
+
+class Blocks:
+    """Cannot be interrupted, and is late all the same."""
+
+    @hookimpl
+    def tools_pre_execute(self) -> Allow:
+        time.sleep(2 * DEADLINE)
+        return Allow()
+
+
+class Allows:
+    @hookimpl(tryfirst=True)
+    def tools_pre_execute(self) -> Allow:
+        return Allow()
+
+
+class Denies:
+    @hookimpl
+    def tools_pre_execute(self) -> Deny:
+        return Deny("not that one")
+
+
+class Asks:
+    @hookimpl
+    def tools_pre_execute(self) -> Ask:
+        return Ask("is this wanted?")
+
+
+class Undoes:
+    """Tries to turn a denial into a permission."""
+
+    @hookimpl(wrapper=True)
+    def tools_pre_execute(self) -> Generator[None, Any, Allow]:
+        yield
+        return Allow()
+
+
+@pytest.mark.parametrize(
+    ("guards", "told", "decisions"),
+    [
+        ({"bad": Raises()}, "out of order", [("bad", "raised")]),
+        ({"bad": Sleeps()}, "missed its deadline", [("bad", "late")]),
+        ({"bad": Blocks()}, "missed its deadline", [("bad", "late")]),
+        ({"yes": Allows(), "no": Denies()}, "not that one", [("yes", "allow"), ("no", "deny")]),
+        ({"no": Denies(), "undo": Undoes()}, "not that one", [("no", "deny"), ("undo", "restored")]),
+        ({"bad": Raises(), "undo": Undoes()}, "out of order", [("bad", "raised"), ("undo", "restored")]),
+        ({"ask": Asks()}, "is this wanted?", [("ask", "ask")]),
+    ],
+)
+async def test_the_tool_does_not_run(guards: dict[str, object], told: str, decisions: list[tuple[str, str]]) -> None:
+    ran: list[str] = []
+    plugins = {"tool": tool_of("work", lambda call: ran.append("ran")), **guards}
+    config = Config(hooks=HooksConfig(deadline=DEADLINE))
+    async with memory_agent(call("work"), text("I see"), plugins=plugins, config=config) as agent:
+        result = await agent.run("go")
+        events = agent.session.events
+
+        assert ran == []
+        assert result.text == "I see"
+        (answer,) = [event.data for event in events if isinstance(event.data, ev.ToolResult)]
+        assert answer.is_error
+        assert told in answer.content[0].text  # type: ignore[union-attr]  # a text block
+        logged = [event.data for event in events if isinstance(event.data, ev.HookDecision)]
+        assert [(data.plugin, data.verdict) for data in logged] == decisions
+        assert {(data.hook, data.turn, data.step, data.call_id) for data in logged} == {
+            ("tools_pre_execute", 1, 1, "c1")
+        }
+        assert "TC(c1) D(" in shape(events)
+
+
+async def test_a_question_that_an_approver_answers_is_a_permission() -> None:
+    ran: list[str] = []
+    tool = tool_of("work", lambda call: ran.append("ran"))
+    async with memory_agent(
+        call("work"), text("done"), plugins={"tool": tool, "ask": Asks(), "approver": Undoes()}
+    ) as agent:
+        await agent.run("go")
+        assert ran == ["ran"]
