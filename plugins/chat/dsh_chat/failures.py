@@ -225,8 +225,11 @@ def transport_failure(
         timeouts: of the request, to be named when one was exceeded.
         answering: the head of the response had come.
     """
+    import httpx
+
     what, code, retryable = _unanswered(error, timeouts or {}, answering)
-    status = re.match(r"(\d{3}) ", str(error)) if code == "UNAVAILABLE" else None
+    # A proxy's refusal begins with the status it gave.
+    status = re.match(r"(\d{3}) ", str(error)) if isinstance(error, httpx.ProxyError) else None
     return LlmError(f"{who} {what}", code=code, retryable=retryable, status=int(status[1]) if status else None)
 
 
