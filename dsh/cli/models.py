@@ -27,10 +27,14 @@ def choose_model(adapters: Mapping[str, Any], wanted: str, notice: Callable[[str
         notice: told when the choice fell on the local model because there is no other.
 
     Raises:
-        ConfigError: no such provider, a provider without a default model, or no provider is configured.
+        ConfigError: no such provider, a provider without a default model, one whose key cannot be used, or no
+            provider is configured.
     """
     if wanted:
         return _named(adapters, wanted)
+    for name, adapter in adapters.items():
+        if broken := getattr(adapter, "broken", None):
+            raise ConfigError(f"{name}: {broken}", code="AUTH")
     usable = [name for name, adapter in adapters.items() if getattr(adapter, "configured", False) and _default(adapter)]
     for provider in sorted(usable, key=lambda name: name == LOCAL):
         if provider == LOCAL:

@@ -33,6 +33,7 @@ class ChatAdapter:
     Attributes:
         models: names that are known to work.
         configured: it has what it needs to be asked.
+        broken: what is wrong with the key that it was given; None if nothing is, or if there is no key.
         default_model: what to ask when nobody named a model, without the provider's name.
     """
 
@@ -46,6 +47,7 @@ class ChatAdapter:
         self._connecting = trio.Lock()
         self.models: Sequence[str] = provider.models
         self.configured = provider.configured
+        self.broken = provider.problem if provider.broken else None
         self.default_model = provider.default_model or (provider.models[0] if provider.models else None)
 
     def __repr__(self) -> str:

@@ -46,6 +46,7 @@ class Provider:
         connect_timeout: seconds.
         configured: whether there is reason to believe that it can be asked.
         problem: why it cannot be, in words for the person; None when it can.
+        broken: a key is there and cannot be used, which is a mistake and no choice.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Provider:
     connect_timeout: float = 20.0
     configured: bool = True
     problem: str | None = None
+    broken: bool = False
 
 
 @frozen
@@ -219,6 +221,7 @@ def built_in(name: str, environ: Mapping[str, str], settings: ProviderSettings |
         connect_timeout=table.connect_timeout,
         configured=problem is None,
         problem=problem,
+        broken=problem is not None and bool(environ.get(variable, "").strip()),
     )
 
 

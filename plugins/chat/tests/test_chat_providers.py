@@ -231,3 +231,15 @@ async def test_key_is_in_no_log_and_no_traceback(caplog: pytest.LogCaptureFixtur
         await anext(adapter.stream(Request("house/m", (Message("user", "hi"),)), "m"))
     assert KEY not in "".join(traceback.format_exception(caught.value))
     assert KEY not in caplog.text
+
+
+def test_a_key_that_cannot_be_sent_is_told_from_none_at_all() -> None:
+    broken = ChatAdapter(built_in("deepseek", {"DEEPSEEK_API_KEY": "two words"}))
+    missing = ChatAdapter(built_in("deepseek", {}))
+
+    assert not broken.configured
+    assert broken.broken is not None
+    assert "DEEPSEEK_API_KEY" in broken.broken
+    assert "two words" not in broken.broken
+    assert not missing.configured
+    assert missing.broken is None
