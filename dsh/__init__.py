@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         CorruptSession,
         DshError,
         HookError,
+        LimitError,
         LlmError,
         PluginError,
         PromptError,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from .process import Process
     from .session.log import Session
     from .stash import Stash, StashKey
+    from .tools.restrict import restrict_tools, tool_allowed
     from .tools.signature import tool
     from .tools.tool import Tool, ToolCall, ToolErrorInfo, ToolResult
 
@@ -94,6 +96,7 @@ _HOMES = {
         "CorruptSession",
         "DshError",
         "HookError",
+        "LimitError",
         "LlmError",
         "PluginError",
         "PromptError",
@@ -127,6 +130,7 @@ _HOMES = {
     "process": ("Process",),
     "session.log": ("Session",),
     "stash": ("Stash", "StashKey"),
+    "tools.restrict": ("restrict_tools", "tool_allowed"),
     "tools.signature": ("tool",),
     "tools.tool": ("Tool", "ToolCall", "ToolErrorInfo", "ToolResult"),
 }
@@ -159,6 +163,7 @@ __all__ = [
     "HookContext",
     "HookError",
     "Hooks",
+    "LimitError",
     "LlmError",
     "Message",
     "NextStep",
@@ -195,7 +200,9 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "open_harness",
+    "restrict_tools",
     "tool",
+    "tool_allowed",
 ]
 
 

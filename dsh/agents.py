@@ -46,8 +46,8 @@ class AgentOptions:
         model: ``provider/name``; empty leaves the choice to ``agent_request``.
         system_prompt: takes the place of the persona section, when given.
         append_system_prompt: a section after all others, when given.
-        tools: names of the only tools it has, when given.
-        without_tools: names of tools it does not have.
+        tools: names of the only tools it has, when given; its children have no others of them either.
+        without_tools: names of tools that it and its children do not have.
         temperature, max_tokens: of its requests; None leaves them to the provider.
     """
 

@@ -30,7 +30,19 @@ from .errors import ConfigError
 from .layers import Layer, merge, override, read_layer, refuse_untrusted, take_profile
 from .structure import KeyPath, Problem, StructureError, did_you_mean, show_path, structure
 
-__all__ = ["Config", "ConfigFiles", "HooksConfig", "PluginsConfig", "config_files", "dsh_home", "dump", "load_config"]
+__all__ = [
+    "AgentConfig",
+    "Config",
+    "ConfigFiles",
+    "HooksConfig",
+    "PluginsConfig",
+    "PromptConfig",
+    "SessionsConfig",
+    "config_files",
+    "dsh_home",
+    "dump",
+    "load_config",
+]
 
 T = TypeVar("T")
 GUARDS = ("permissions", "sandbox")
@@ -74,12 +86,75 @@ class PluginsConfig:
 
 
 @frozen
+class SessionsConfig:
+    """The table ``[sessions]``.
+
+    Attributes:
+        store: the name of the plugin that stores sessions; the other stores do nothing.
+    """
+
+    store: str = "jsonl"
+
+
+def _order(instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    twice = sorted({name for name in value if value.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands there twice")
+    if value and "<unlisted-tools>" not in value:
+        raise ValueError("needs the entry <unlisted-tools>, the place of all tools that are not named")
+
+
+@frozen
+class PromptConfig:
+    """The table ``[prompt]``.
+
+    Attributes:
+        tool_order: names of tools in the order in which the model is shown them, with ``<unlisted-tools>``
+            for the others; empty: by name.
+    """
+
+    tool_order: tuple[str, ...] = field(default=(), validator=_order)
+
+
+def _not_empty(instance: object, attribute: Attribute[str], value: str) -> None:
+    if not value:
+        raise ValueError(f"{attribute.name} must not be empty")
+
+
+@frozen
+class AgentConfig:
+    """One of ``[[agents]]``: an agent that a program finds running when its harness is open.
+
+    Attributes:
+        id: its id; a fresh session is called ``ID-session-`` and something unique.
+        model: ``provider/name``; the configured one if not given.
+        resume_session_id: the stored session that it goes on with.
+    """
+
+    id: str = field(validator=_not_empty)
+    model: str | None = None
+    resume_session_id: str | None = None
+
+
+def _unique_agents(
+    instance: object, attribute: Attribute[tuple[AgentConfig, ...]], value: tuple[AgentConfig, ...]
+) -> None:
+    ids = [agent.id for agent in value]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise ValueError(f"two agents have the id {', '.join(twice)}")
+
+
+@frozen
 class _Core:
     model: str = ""
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     hooks: HooksConfig = HooksConfig()
     plugins: PluginsConfig = PluginsConfig()
+    prompt: PromptConfig = PromptConfig()
+    sessions: SessionsConfig = SessionsConfig()
+    agents: tuple[AgentConfig, ...] = field(default=(), validator=_unique_agents)
 
 
 _CORE = tuple(fields_dict(_Core))
@@ -93,6 +168,7 @@ class Config(_Core):
         model: ``provider/name``, or a provider's name for its default model; empty: the first that is configured.
         system_prompt: takes the place of the persona, when given.
         append_system_prompt: stands behind all sections of the system prompt, when given.
+        agents: those that a program finds running when its harness is open; the command makes its own.
         tables: the tables of plugins, as they were written.
         origins: which file, variable or flag said what.
     """
@@ -100,6 +176,7 @@ class Config(_Core):
     tables: Mapping[str, Any] = field(factory=dict)
     origins: Mapping[KeyPath, str] = field(factory=dict, repr=False, eq=False)
     _claimed: set[str] = field(factory=set, init=False, repr=False, eq=False)
+    _stores: set[str] = field(factory=set, init=False, repr=False, eq=False)
 
     def section(self, name: str, cls: type[T]) -> T:
         """The table ``[name]`` as a `cls`, an attrs class or ``dict[str, SomeClass]``; without the table its default.
@@ -115,12 +192,19 @@ class Config(_Core):
         except StructureError as error:
             raise _complain(error.problems, self.origins) from None
 
+    def chooses_store(self, name: str) -> bool:
+        """Whether the plugin `name` is to store the sessions; who asks is one that can be chosen."""
+        self._stores.add(name)
+        return self.sessions.store == name
+
     def unclaimed(self) -> list[str]:
         """The tables that no plugin has asked for."""
         return sorted(set(self.tables) - self._claimed)
 
     def refuse_unclaimed(self, excused: Collection[str] = ()) -> None:
         """Complain about tables that nobody asked for, except those of plugins that are known and not loaded.
+
+        A chosen store that is none is complained of, too.
 
         Raises:
             ConfigError: there are some.
@@ -131,6 +215,10 @@ class Config(_Core):
             for name in self.unclaimed()
             if name not in excused
         ]
+        store = self.sessions.store
+        if store != SessionsConfig().store and store not in {*self._stores, *excused}:
+            hint = did_you_mean(store, self._stores)
+            problems.append(Problem(("sessions", "store"), f"no plugin {store!r} stores sessions{hint}"))
         if problems:
             raise _complain(problems, self.origins)
 
@@ -258,11 +346,17 @@ def _complain(problems: Sequence[Problem], origins: Mapping[KeyPath, str]) -> Co
 def dump(config: Config) -> str:
     """`config` as TOML.  Values that look like credentials are replaced by asterisks."""
     import tomli_w
-    from attrs import asdict
 
-    core = {name: getattr(config, name) for name in _CORE if getattr(config, name) is not None}
-    core = {name: asdict(value) if has(type(value)) else value for name, value in core.items()}
+    core = {name: _plain(getattr(config, name)) for name in _CORE if getattr(config, name) is not None}
     return tomli_w.dumps(_mask({**core, **config.tables}))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if not has(type(value)):
+        return value
+    return {name: _plain(item) for name in fields_dict(type(value)) if (item := getattr(value, name)) is not None}
 
 
 def _mask(value: Any, name: str = "", inside: bool = False) -> Any:

@@ -10,6 +10,7 @@
     │   ├── SessionNotFound
     │   ├── SessionLocked       another process writes it
     │   └── CorruptSession      its log cannot be trusted
+    ├── LimitError              a limit of the run was reached                  (exit 124)
     ├── LlmError                the model or its provider failed                (exit 1, or 75)
     └── ToolError               a tool call failed in a way the model should read
         ├── ToolNotFoundError
@@ -29,6 +30,7 @@ __all__ = [
     "CorruptSession",
     "DshError",
     "HookError",
+    "LimitError",
     "LlmError",
     "PluginError",
     "PromptError",
@@ -112,6 +114,12 @@ class CorruptSession(SessionError):
     """The log of a session breaks its own rules; the message names the place."""
 
     default_code = "SESSION_CORRUPT"
+
+
+class LimitError(DshError):
+    """A limit of the run was reached: of requests, tokens, money or time.  The codes begin with ``LIMIT_``."""
+
+    default_code = "LIMIT_REACHED"
 
 
 class LlmError(DshError):

@@ -12,15 +12,17 @@ from typing import Any, cast
 
 import trio
 
-from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest, StartSource
+from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest
 from .canaries import run_canaries
 from .config import Config, dsh_home
+from .configured import start_configured
 from .discovery import load_plugins
 from .errors import AgentError, SessionNotFound, blamed_message
 from .hooks import PluginManager, Settings, Trace
 from .hookspecs import Hooks
 from .llm.adapter import Adapters
 from .llm.service import LlmService
+from .owned import Owned
 from .secrets import Secrets
 from .session.codec import Codec, default_codec
 from .session.events import Event, HookDecision
@@ -72,6 +74,7 @@ class Harness:
         self.sessions = Sessions(self.hook, self.codec)
         self.agents = AgentRegistry()
         self._tasks = Tasks(nursery, lambda exc: self.warn_error("a task", exc))
+        self._owned = Owned(self)
         self._handles: dict[str, AgentHandle] = {}
         self._factory: AgentFactory | None = None
         self._closing = False
@@ -80,9 +83,54 @@ class Harness:
         """Warn of an error that was contained, with the notes that name the plugin."""
         self.warn(f"{where}: {blamed_message(error)}")
 
-    def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> None:
-        """Run `function` in a task that ends with the harness.  What it raises is a warning."""
-        self._tasks.start_soon(function, *args, name=name)
+    def start_soon(
+        self, function: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, owner: str | None = None
+    ) -> None:
+        """Run `function` in a task that ends with the harness, or with the plugin `owner`.
+
+        What it raises is a warning.
+
+        Raises:
+            AgentError: there is no plugin `owner`.
+        """
+        if owner is None:
+            self._tasks.start_soon(function, *args, name=name)
+        else:
+            self._owned.start_soon(owner, function, *args, name=name)
+
+    async def unload(self, name: str) -> None:
+        """Take a plugin out while the program runs, and end what it owns.
+
+        Its agents are disposed and its tasks ended while it still hears of it; then its
+        ``dsh_unconfigure`` is awaited and its model adapters closed, with a bound, and it is unregistered
+        with the plugins that it has registered as ``NAME.part``.  What it raises is a warning.
+
+        Raises:
+            PluginError: there is no such plugin, it is a required guard, or it may be the one that makes agents.
+
+        Cancelling the wait leaves the plugin installed; agents whose end has begun end all the same.
+        """
+        self._owned.refuse_guards(name)
+        await self._end_owned(name)
+        try:
+            with trio.move_on_after(CLOSING_SECONDS) as scope:
+                await self._owned.unconfigure(name)
+                await self.llm.drop(name)
+        except Exception as exc:
+            self.warn_error(f"while unloading {name}", exc)
+        if scope.cancelled_caught:
+            self.warn(f"the plugin {name} took longer than {CLOSING_SECONDS:g} s to close; it was left behind")
+        for part in self._owned.plugins_of(name):
+            self.plugins.unregister(name=part)
+
+    async def _end_owned(self, owner: str) -> None:
+        await self._dispose(self._owned.agents_of(owner))
+        await self._owned.close(owner)
+
+    def _plugin_gone(self, name: str) -> None:
+        """A plugin was unregistered by hand: nobody is left who would end what it owns."""
+        if not self._closing and name in self._owned:
+            self.nursery.start_soon(self._end_owned, name, name=f"end of what {name} owns")
 
     def create_agent(
         self,
@@ -92,8 +140,10 @@ class Harness:
         options: AgentOptions | None = None,
         cwd: str | None = None,
         seed: Sequence[Event] = (),
+        parent_session: str | None = None,
         parent: Agent | None = None,
         setup: Callable[[Agent], None] | None = None,
+        owner: str | None = None,
     ) -> AgentHandle:
         """Make an agent on a new session, and start it.  There is no checkpoint in it.
 
@@ -103,11 +153,13 @@ class Harness:
             options: the agent's; `Config.model` stands in for a model that is not given.
             cwd: its working directory, absolute; the process's if not given.
             seed: events that its session begins with, balanced.
+            parent_session: the id of the session that they are from; by default, that of `parent`.
             parent: whose child it is.
             setup: registers things for the agent before its session starts.
+            owner: the name of the plugin that makes it; unloading that plugin disposes the agent.
 
         Raises:
-            AgentError: the id is taken, or no loop is installed.
+            AgentError: the id is taken, no loop is installed, or there is no plugin `owner`.
             SessionError: the session's id is taken.
             BaseException: what plugins raised; nothing is left of the agent then.
         """
@@ -116,10 +168,10 @@ class Harness:
             session_id or str(uuid.uuid4()),
             seed=seed,
             cwd=cwd if cwd is not None else os.getcwd(),
-            parent_session=parent.session.id if parent is not None else None,
+            parent_session=parent.session.id if parent is not None and parent_session is None else parent_session,
             seed_length=len(seed) or None,
         )
-        return self._start(agent_id, session, options, "startup", parent, setup)
+        return self._start(AgentRequest(agent_id, session, self._chosen(options), "startup", parent, setup), owner)
 
     async def resume_agent(
         self,
@@ -128,8 +180,9 @@ class Harness:
         agent_id: str | None = None,
         options: AgentOptions | None = None,
         setup: Callable[[Agent], None] | None = None,
+        owner: str | None = None,
     ) -> AgentHandle:
-        """Load a stored session and go on with it.
+        """Load a stored session and go on with it.  The arguments are those of `create_agent`.
 
         Raises:
             SessionNotFound: no store has it.
@@ -152,7 +205,7 @@ class Harness:
             created_at=header.created_at,
             seed_length=header.seed_length,
         )
-        return self._start(agent_id, session, options, "resume", None, setup)
+        return self._start(AgentRequest(agent_id, session, self._chosen(options), "resume", None, setup), owner)
 
     async def dispose_children(self, parent: Agent) -> None:
         """Dispose the agents that have `parent`, and wait for their end."""
@@ -161,6 +214,7 @@ class Harness:
     def forget(self, agent: Agent) -> None:
         """Drop the handle of an agent that is gone; for the loop."""
         self._handles.pop(agent.id, None)
+        self._owned.forget(agent)
 
     async def _dispose(self, agents: Sequence[Agent]) -> None:
         async with trio.open_nursery() as nursery:
@@ -168,25 +222,22 @@ class Harness:
                 if agent.id in self._handles:
                     nursery.start_soon(self._handles[agent.id].dispose)
 
-    def _start(
-        self,
-        agent_id: str,
-        session: Session,
-        options: AgentOptions | None,
-        source: StartSource,
-        parent: Agent | None,
-        setup: Callable[[Agent], None] | None,
-    ) -> AgentHandle:
+    def _chosen(self, options: AgentOptions | None) -> AgentOptions:
+        return AgentOptions(model=self.config.model) if options is None else options
+
+    def _start(self, request: AgentRequest, owner: str | None) -> AgentHandle:
+        parent = request.parent
         if self._closing:
             raise AgentError("the harness is closing; it makes no more agents")
         if parent is not None and parent.status == "disposed":
             raise AgentError(f"agent {parent.id!r} is disposed; it gets no more children")
         if self._factory is None:
             raise AgentError("no plugin makes agents: the plugin `loop` is missing, or left out with --no-plugin")
-        if options is None:
-            options = AgentOptions(model=self.config.model)
-        handle = self._factory.create(AgentRequest(agent_id, session, options, source, parent, setup))
-        self._handles[agent_id] = handle
+        self._owned.check(owner)
+        handle = self._factory.create(request)
+        self._handles[request.agent_id] = handle
+        if owner is not None:
+            self._owned.add_agent(owner, handle.agent)
         return handle
 
     def _free_id(self, agent_id: str | None) -> str:
@@ -204,6 +255,7 @@ class Harness:
     async def _open(self) -> None:
         self.plugins.settings.on_trace = self._record
         self.plugins.settings.on_slow = self._slow
+        self.plugins.on_gone = self._plugin_gone
         self.hook.dsh_configure(harness=self)
         self.config.refuse_unclaimed({*self.plugins.blocked, *self.plugins.failed})
         types = EventTypes()
@@ -215,6 +267,7 @@ class Harness:
         self.llm = LlmService(self.hook, adapters)
         self._factory = await self.hook.agent_factory(harness=self)
         await run_canaries(self)
+        await start_configured(self)
 
     def _record(self, trace: Trace) -> None:
         """Log the decisions that plugins took part in, where a turn is open."""
@@ -259,6 +312,7 @@ class Harness:
 
         await self._dispose(self.agents.list())
         await bounded("a task", self._tasks.close)
+        await bounded("a plugin's task", self._owned.close)
         await bounded("a plugin", lambda: self.hook.dsh_unconfigure(harness=self))
         for provider, adapter in self.llm.adapters.items() if hasattr(self, "llm") else ():
             await bounded(f"the provider {provider}", adapter.aclose)

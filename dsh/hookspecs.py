@@ -479,6 +479,28 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation; if nobody has it, there is no such session.
         """
 
+    @hookspec(firstresult=True)
+    async def session_read(self, session_id: str) -> StoredSession | None:
+        """Asked for a stored session to look at, also while another program writes it.  Nothing is locked or repaired.
+
+        :param session_id: its id.
+        :returns: header and events as they are: the last turn may be open, and asking for a damaged event raises.
+
+        Raising reaches whoever wants to read; cancelling changes nothing.
+        None leaves the answer to the next implementation; if nobody can read it so, it is opened instead.
+        """
+
+    @hookspec(firstresult=True)
+    async def session_delete(self, session_id: str) -> bool | None:
+        """Asked to delete a stored session for good.  A store refuses while somebody writes it.
+
+        :param session_id: its id.
+        :returns: True when it is gone.
+
+        Raising reaches whoever wants it deleted, and the session stays; cancelling waits until the answer is known.
+        None leaves the answer to the next implementation; if nobody has it, there is no such session.
+        """
+
     @hookspec(collect="found")
     async def session_list(self, query: SessionQuery, found: SessionsFound) -> None:
         """Awaited to list stored sessions.

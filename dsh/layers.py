@@ -15,17 +15,22 @@ from .structure import KeyPath, did_you_mean, show_path
 __all__ = ["UNTRUSTED", "Layer", "merge", "override", "read_layer", "refuse_untrusted", "take_profile"]
 
 UNTRUSTED = (
+    ("budget",),
     ("plugins", "load"),
     ("plugins", "disabled"),
     ("providers",),
+    ("replay",),
     ("shell", "shell"),
+    ("jsonl", "root"),
     ("local", "model"),
     ("local", "template"),
+    ("sqlite", "path"),
     ("**", "api_key"),
     ("**", "base_url"),
     ("**", "command"),
     ("**", "headers"),
     ("**", "key_env"),
+    ("**", "price"),
     ("**", "server_url"),
 )
 """What files of a project may not set; ``**`` is any table, however deep."""

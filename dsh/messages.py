@@ -51,10 +51,20 @@ class Text:
 
 @frozen
 class Reasoning:
-    """What the model thought before it answered."""
+    """What the model thought before it answered.
+
+    Attributes:
+        text: as far as it may be read; it may be empty where the rest is not.
+        signature: the provider's seal on the text, without which it does not take it back.
+        data: thoughts that only the provider can read.
+        model: who thought it, as ``provider/name``; None where nobody said.  Thoughts go back to their maker alone.
+    """
 
     type: ClassVar[str] = "reasoning"
     text: str = field(converter=clean)
+    signature: str | None = None
+    data: str | None = None
+    model: str | None = None
 
 
 @frozen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -16,12 +16,12 @@ from attrs import frozen
 from .decisions import expected
 from .errors import ConfigError, PromptError
 from .hooks import Collector
-from .hooks.spec import did_you_mean
 from .messages import BlockLike, Message, Role, ToolSchema, blocks
+from .tools.restrict import VisibleTools, check_names
 from .tools.tool import Tool, Tools
 
 if TYPE_CHECKING:
-    from .agents import Agent, AgentOptions
+    from .agents import Agent
 
 __all__ = ["Assembled", "Assembly", "Prefix", "Section", "Sections", "Variables", "assemble", "render"]
 
@@ -30,6 +30,9 @@ IDENTITY = (
     "and you do what you were asked, no more."
 )
 ENVIRONMENT = "You are working in {{cwd}} on {{platform}}. Relative paths start there."
+
+UNLISTED = "<unlisted-tools>"
+"""In ``[prompt] tool_order`` the place of the tools that are not named there."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _GROUP = re.compile(r"\{\{(?:([^{}]*)\}\})?")
@@ -108,7 +111,7 @@ async def assemble(agent: Agent) -> Assembled:
     agent.hook.prompt_variables(agent=agent, variables=variables)
     agent.hook.prompt_sections(agent=agent, sections=sections)
     agent.hook.tools_register(agent=agent, tools=tools)
-    visible = _visible(tools.by_name(), agent.options)
+    visible = _visible(agent, tools.layered_by_name())
     assembly = Assembly(
         tuple(sections.unique(lambda section: section.name, "section")),
         dict(variables.unique(lambda variable: variable[0], "variable")),
@@ -133,14 +136,26 @@ def _add_own(agent: Agent, sections: Sections, variables: Variables) -> None:
     values.set("platform", sys.platform)
 
 
-def _visible(tools: dict[str, Tool], options: AgentOptions) -> dict[str, Tool]:
-    for name in (*(options.tools or ()), *options.without_tools):
-        if name not in tools:
-            known = ", ".join(tools) or "none"
-            raise ConfigError(f"there is no tool {name!r}{did_you_mean(name, tools)} (the tools are: {known})")
-    if options.tools is not None:
-        tools = {name: tool for name, tool in tools.items() if name in options.tools}
-    return {name: tool for name, tool in tools.items() if name not in options.without_tools}
+def _visible(agent: Agent, offered: Mapping[str, tuple[Tool, int]]) -> VisibleTools:
+    """The tools that the agent has, in the order in which they are shown."""
+    options = agent.options
+    check_names((*(options.tools or ()), *options.without_tools), offered)
+    order = agent.harness.config.prompt.tool_order
+    return VisibleTools(agent, {name: offered[name] for name in _ordered(offered, order)} if order else offered)
+
+
+def _ordered(names: Mapping[str, object], order: Sequence[str]) -> list[str]:
+    """`names`, which are sorted, with those of `order` at their places."""
+    if UNLISTED in names:
+        raise ConfigError(f"a tool cannot be called {UNLISTED}: it stands for all others in [prompt] tool_order")
+    unknown = [name for name in order if name != UNLISTED and name not in names]
+    if unknown:
+        raise ConfigError(
+            f"[prompt] tool_order: there is no tool {', '.join(map(repr, unknown))}"
+            f" (the tools are: {', '.join(names) or 'none'})"
+        )
+    rest = [name for name in names if name not in order]
+    return [name for place in order for name in (rest if place == UNLISTED else [place])]
 
 
 def render(assembly: Assembly) -> str:

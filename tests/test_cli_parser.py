@@ -22,7 +22,7 @@ from dsh.cli.outcome import exit_code, explanation
 from dsh.cli.parser import LATER, command_parser, find_word, main_parser, parse
 from dsh.cli.progress import one_line, size_of
 from dsh.cli.prompt import read_prompt
-from dsh.errors import ConfigError, DshError, LlmError, PluginError, SessionLocked, SessionNotFound
+from dsh.errors import ConfigError, DshError, LimitError, LlmError, PluginError, SessionLocked, SessionNotFound
 from dsh.session.events import EndReason
 
 DOCS = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -105,6 +105,10 @@ def test_the_first_word_is_no_flag_and_no_flags_value(argv: list[str]) -> None:
         (["sessions", "-n", "0"], "expected a number from 1, got '0'"),
         (["config", "--", "x"], "nothing may stand behind --"),
         (["hooks", "order"], "hooks order needs the name of a hook"),
+        (["-p", "x", "--max-turns", "0"], "expected a number from 1, got '0'"),
+        (["-p", "x", "--max-tokens", "1k"], "expected a number from 1, got '1k'"),
+        (["-p", "x", "--max-budget-usd", "nan"], "expected a number of dollars above 0, got 'nan'"),
+        (["-p", "x", "--timeout", "soon"], "expected a time above 0, as in 90, 10m or 1h30m, got 'soon'"),
         *(
             (["-p", "x", flag, *(["1"] if ": " in text else [])], f"{flag} is not available yet")
             for flag, text in LATER.items()
@@ -288,6 +292,9 @@ def test_without_any_model_the_ways_on_are_told() -> None:
         (EndReason("error", code="HTTP_503"), False, 75),
         (EndReason("error", code="HTTP_404"), False, 1),
         (EndReason("error", code="AUTH"), False, 1),
+        (EndReason("error", code="STREAM_CLOSED"), False, 75),
+        (EndReason("error", code="EMPTY_RESPONSE"), False, 75),
+        (EndReason("error", code="LIMIT_TOKENS"), False, 124),
         (EndReason("error"), False, 1),
         (EndReason("aborted"), False, 1),
         (EndReason("disposed"), False, 1),
@@ -302,10 +309,19 @@ def test_how_a_turn_ended_is_an_exit_code(reason: EndReason | None, unanswered: 
     assert told is None or (told["code"] and told["message"])
 
 
+def test_a_turn_that_was_cancelled_for_a_limit() -> None:
+    reason = EndReason("aborted", reason="too long")
+    assert exit_code(reason, unanswered=False, limit="LIMIT_TIMEOUT") == 124
+    told = explanation(reason, unanswered=False, limit="LIMIT_TIMEOUT")
+    assert told == {"code": "LIMIT_TIMEOUT", "message": "too long"}
+    assert exit_code(EndReason("completed"), unanswered=False, limit="LIMIT_TIMEOUT") == 0
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (ConfigError("x"), 2),
+        (LimitError("x"), 124),
         (PluginError("x"), 2),
         (SessionNotFound("x"), 2),
         (SessionLocked("x"), 1),

@@ -343,7 +343,7 @@ def test_a_failed_provider_is_an_exit_code(dsh: Shell, model: Model) -> None:
 
 def test_no_connection_is_75_in_every_format(dsh: Shell) -> None:
     for flags in ((), ("--json",), ("--output-format", "stream-json")):
-        done = dsh("-p", "x", *flags, DEEPSEEK_BASE_URL="http://127.0.0.1:9/v1")
+        done = dsh("-p", "x", "--config", "retry.tries=1", *flags, DEEPSEEK_BASE_URL="http://127.0.0.1:9/v1")
         assert done.code == 75
         if flags:
             assert done.records[-1]["exit_code"] == 75

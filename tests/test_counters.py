@@ -65,10 +65,10 @@ async def test_a_message_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> Non
     kept: list[Any] = []
     original = Encoder._encode
 
-    def counting(self: Encoder, message: Any) -> Any:
+    def counting(self: Encoder, message: Any, maker: str) -> Any:
         encoded[id(message)] += 1
         kept.append(message)
-        return original(self, message)
+        return original(self, message, maker)
 
     monkeypatch.setattr(Encoder, "_encode", counting)
     service = Service()

@@ -64,6 +64,7 @@ def test_every_hook_of_a_turn_is_told_of() -> None:
 
 
 async def test_a10_arguments() -> None:
+    """A10."""
     async with memory_agent(call("noop", ""), text("ok"), plugins=BENCH) as agent:
         await agent.run("go")
         assert results(agent)[0].content == (Text("done 0"),)
@@ -79,6 +80,7 @@ async def test_a10_arguments() -> None:
 
 
 async def test_b07_a_bare_abort() -> None:
+    """B07."""
     async with memory_agent(hang("x"), text("ok")) as agent:
         agent.send("go")
         await trio.testing.wait_all_tasks_blocked()
@@ -91,6 +93,7 @@ async def test_b07_a_bare_abort() -> None:
 
 
 async def test_d02_the_prompt_gate_raises() -> None:
+    """D02."""
     errors: list[Any] = []
 
     class Guard:
@@ -114,6 +117,8 @@ async def test_d02_the_prompt_gate_raises() -> None:
 
 
 async def test_d17_a_listener_raises_on_a_result() -> None:
+    """D17."""
+
     class Listener:
         @hookimpl
         def session_event(self, event: ev.Event) -> None:
@@ -129,6 +134,7 @@ async def test_d17_a_listener_raises_on_a_result() -> None:
 
 @pytest.mark.parametrize("reasons", [["x"], ["x", "y"], []])
 async def test_e09_cancelled_while_the_answer_streams_in(reasons: list[str]) -> None:
+    """E09."""
     async with memory_agent(hang("x")) as agent:
         agent.send("go")
         await trio.testing.wait_all_tasks_blocked()
@@ -142,6 +148,8 @@ async def test_e09_cancelled_while_the_answer_streams_in(reasons: list[str]) -> 
 
 
 async def test_g11_two_plugins_add_to_the_prefix() -> None:
+    """G11."""
+
     class Adds:
         def __init__(self, *items: tuple[str, int]) -> None:
             self.items = items
@@ -160,6 +168,7 @@ async def test_g11_two_plugins_add_to_the_prefix() -> None:
 
 
 async def test_h08_closing_the_log_of_a_program_that_died() -> None:
+    """H08."""
     script = reply(calls=[("c1", "noop", {}), ("c2", "noop", {})])
     async with memory_agent(script, text("ok"), plugins=BENCH) as agent:
         await agent.run("go")
@@ -176,6 +185,8 @@ async def test_h08_closing_the_log_of_a_program_that_died() -> None:
 
 
 async def test_j10_a_budget_of_time() -> None:
+    """J10."""
+
     class Budget:
         @hookimpl(wrapper=True)
         async def tools_execute(self) -> AsyncGenerator[Any, Any]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import attrs
 import pytest
 
+from dsh import USER, Config, SessionError, Text, open_harness
+from dsh.config import SessionsConfig
+from dsh.session import SessionQuery, SessionsFound
 from dsh.session.codec import default_codec
-from dsh.session.events import VOCABULARY
+from dsh.session.events import VOCABULARY, UserMessage
 from dsh.testing import memory_agent, text
 
 TEXT = (Path(__file__).parents[1] / "docs" / "sessions.md").read_text(encoding="utf-8")
 ROWS = {match[1]: match[2] for match in re.finditer(r"^\| `([a-z-]+/[a-z-]+)` \| (.*) \|$", TEXT, re.MULTILINE)}
+
+PYTHON = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def camel(name: str) -> str:
@@ -44,7 +50,7 @@ def test_the_lines_it_shows_can_be_read() -> None:
 
 async def test_the_examples_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("dsh_jsonl")
-    surface, request = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    surface, request, _ = PYTHON
     exec(surface, {})
     assert capsys.readouterr().out == "['one and two', 'three']\n"
 
@@ -60,3 +66,24 @@ async def test_the_examples_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "scripted/model" in said
     assert "greet me" in said
+
+
+async def test_the_store_works(tmp_path: Path) -> None:
+    store = ModuleType("memory")
+    exec(PYTHON[2], store.__dict__)
+    config = Config(sessions=SessionsConfig("memory"))
+    plugins = {"memory": store}
+
+    async with open_harness(config, plugins=plugins, discover=False, home=tmp_path) as harness:
+        session, _ = harness.sessions.create("a")
+        session.append(UserMessage((Text("hello"),), USER))
+    async with open_harness(config, plugins=plugins, discover=False, home=tmp_path) as harness:
+        found = SessionsFound()
+        await harness.hook.session_list(query=SessionQuery(), found=found)
+        stored = await harness.hook.session_open(session_id="a")
+        with pytest.raises(SessionError, match="not the one that is stored"):
+            harness.sessions.create("a")
+
+    assert [info.id for info in found] == ["a"]
+    assert stored is not None
+    assert list(stored.events) == list(session.events)

@@ -116,6 +116,11 @@ SPELLINGS: list[tuple[Any, str]] = [
         '{"turn":1,"step":2,"content":[{"type":"reasoning","text":"r"},{"type":"tool-call","id":"c","name":"read",'
         '"arguments":"{}"}],"usage":{"inputTokens":1,"outputTokens":2,"reasoningTokens":0},"interrupted":true}',
     ),
+    (
+        AssistantMessage(1, 2, (Reasoning("r", "s=", model="p/m"), Reasoning("", data="d=", model="p/m"))),
+        '{"turn":1,"step":2,"content":[{"type":"reasoning","text":"r","signature":"s=","model":"p/m"},'
+        '{"type":"reasoning","text":"","data":"d=","model":"p/m"}]}',
+    ),
     (ToolCall(1, 2, "c", "read", "{}"), '{"turn":1,"step":2,"callId":"c","name":"read","arguments":"{}"}'),
     (
         ToolResult(1, 2, "c", (Text("t"),), True, ErrorInfo("E", "X"), {"a": 1}),

@@ -36,6 +36,7 @@ def test_emptiness_is_absence() -> None:
     ],
 )
 def test_text_changes_by_lines(old: str | None, new: str | None, delta: LinesDelta) -> None:
+    """G07."""
     before, after = Header(CONFIG, old), Header(CONFIG, new)
 
     found = diff(before, after)
@@ -93,6 +94,7 @@ def test_a_delta_that_does_not_fit_is_corrupt(delta: RequestHeaderDelta) -> None
 
 
 def test_a_delta_before_any_header_is_corrupt() -> None:
+    """G08."""
     with pytest.raises(CorruptSession, match="event 12 "):
         fold(None, RequestHeaderDelta(config=CONFIG), 12)
 

@@ -18,6 +18,7 @@ BASE = {"decisions", "errors", "hooks", "jsonvalue", "messages", "process", "sta
 ALL = {path.relative_to(ROOT / "dsh").parts[0].removesuffix(".py") for path in CORE} - {"loop", "cli"}
 MAY: dict[str, set[str]] = {
     "errors": set(),
+    "durations": set(),
     "stash": set(),
     "process": set(),
     "jsonvalue": {"errors"},
@@ -38,6 +39,8 @@ MAY: dict[str, set[str]] = {
     "prompt": BASE | {"agents", "tools"},
     "loop": BASE | {"agents", "hookspecs", "llm", "prompt", "session", "tasks", "tools"},
     "canaries": BASE | {"agents", "tools"},
+    "configured": BASE | {"agents"},
+    "owned": BASE | {"agents", "config", "tasks"},
     "harness": ALL,
     "testing": ALL,
     "cli": ALL,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from dsh.messages import USER, CallConfig, Text, TokenUsage, ToolCallBlock
 from dsh.session import events as ev
+from dsh.session import parse_log
+from dsh.session.codec import default_codec
+from dsh.session.grammar import problems
 from dsh.session.log import Session
 from dsh.testing import call, memory_agent, memory_harness, text, tool_of
-from dsh.testing.grammar import problems
 
+RECORDED = Path(__file__).parents[1] / "../shared/recorded"
 START = ev.TurnStart(1, ev.Trigger("message", USER))
 END = ev.TurnEnd(1, ev.EndReason("completed"))
 STEP, STEPPED = ev.StepStart(1, 1), ev.StepEnd(1, 1)
@@ -89,6 +94,33 @@ def test_sources_come_before_and_once() -> None:
     assert "user/message with the sources (0, 0)" in "; ".join(problems(session.events))
 
 
+def test_a_replacement_names_what_it_replaces() -> None:
+    session = Session("s")
+    for item in (START, USER_MESSAGE, USER_MESSAGE):
+        session.append(item)
+    session.append(USER_MESSAGE, replace=ev.Replace(1, 2), sources=[2])
+    session.append(USER_MESSAGE, replace=ev.Replace(3, 3), sources=[3])
+    assert (
+        problems(session.events)[0] == "event 3: user/message replaces the events [1], which are not among its sources"
+    )
+    assert len(problems(session.events)) == 2  # the other is that the turn is open
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 7), (0, 1), (2, 1)])
+def test_a_replacement_stands_where_something_stood(start: int, end: int) -> None:
+    message = ev.Event(1, 0, USER_MESSAGE, None, "append")
+    wrong = ev.Event(3, 0, USER_MESSAGE, (0, 1, 2), ev.Replace(start, end))
+    (found, _) = problems([ev.Event(0, 0, START), message, evolve(message, seq=2), wrong])
+    assert found.startswith("event 3: user/message: ")
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are not here")
+def test_recorded_sessions_have_no_problems() -> None:
+    for path in sorted(RECORDED.glob("*/session*.jsonl")):
+        log = parse_log(path.read_bytes(), default_codec(), path.name)
+        assert problems(log.events) == [], path
+
+
 def test_problems_of_a_seed_may_be_left_out() -> None:
     session = Session("s")
     for item in (START, STEP, CALLING, STEPPED, END):
@@ -98,9 +130,9 @@ def test_problems_of_a_seed_may_be_left_out() -> None:
 
 async def test_a_test_fails_that_leaves_a_broken_log() -> None:
     with pytest.raises(AssertionError, match="todo/write outside of a turn"):
-        async with memory_agent() as agent:
+        async with memory_agent(invariants=False) as agent:
             agent.session.append(ev.TodoWrite(()))
-    async with memory_agent(check_logs=False) as agent:
+    async with memory_agent(check_logs=False, invariants=False) as agent:
         agent.session.append(ev.TodoWrite(()))
 
 

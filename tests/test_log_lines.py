@@ -74,6 +74,20 @@ def test_what_a_session_does_not_fold_is_read_when_needed() -> None:
     assert Session("a", parsed.events).derive_messages() == session().derive_messages()
 
 
+@pytest.mark.parametrize("at", [1, 5, -1])
+def test_a_record_without_a_number_is_passed_over(at: int) -> None:
+    """A later version may log other things than events."""
+    original = session()
+    lines = text_of(original).split(b"\n")
+    lines.insert(at, b'{"type":"from_future","x":1}')
+    text = b"\n".join(lines)
+
+    parsed = parse_log(text, Codec(), "it")
+
+    assert parsed.size == len(text)
+    assert list(parsed.events) == list(original.events)
+
+
 def test_a_text_cut_anywhere_is_read_up_to_there() -> None:
     text = text_of(session())
     first = text.index(b"\n") + 1

@@ -51,6 +51,7 @@ def results(agent: Agent) -> dict[str, tuple[bool, str | None]]:
 
 
 async def test_cancelling_an_idle_agent_is_nothing() -> None:
+    """E01."""
     async with memory_agent(text("a")) as agent:
         agent.cancel()
         result = await agent.run("go")
@@ -58,6 +59,7 @@ async def test_cancelling_an_idle_agent_is_nothing() -> None:
 
 
 async def test_a_message_cancelled_before_the_driver_wakes_leaves_no_trace() -> None:
+    """E02."""
     statuses: list[str] = []
     async with memory_agent() as agent:
         agent.plugins.register(plugin_of(agent_status=lambda status: statuses.append(status)))
@@ -70,7 +72,7 @@ async def test_a_message_cancelled_before_the_driver_wakes_leaves_no_trace() -> 
 
 
 async def test_a_message_cancelled_before_the_driver_first_ran_lets_waiters_go() -> None:
-    """Driver, waiter and canceller begin in one batch, in any order."""
+    """E02.  Driver, waiter and canceller begin in one batch, in any order."""
     for _ in range(20):
         async with memory_harness(text("a")) as harness:
             agent = harness.create_agent(options=OPTIONS).agent
@@ -99,6 +101,7 @@ async def test_a_message_sent_behind_a_cancel_runs_alone() -> None:
 
 @pytest.mark.parametrize("replacement", [False, True])
 async def test_a_cancel_as_the_agent_starts_running_opens_no_turn(replacement: bool) -> None:
+    """E04, E05."""
     statuses: list[str] = []
 
     def status(status: str) -> None:
@@ -147,6 +150,7 @@ LISTENERS = [
 
 @pytest.mark.parametrize(("kind", "log"), LISTENERS)
 async def test_cancel_in_a_listener(kind: type, log: str) -> None:
+    """E06, E08."""
     async with memory_agent(TWO_CALLS, text("end"), text("fine"), plugins={"work": tool_of("work")}) as agent:
         agent.plugins.register(on_event(kind, lambda _: agent.cancel("x")))
         await agent.run("go")
@@ -198,6 +202,7 @@ CUT_OFF = [
 @pytest.mark.parametrize("end", ["cancel", "dispose"])
 @pytest.mark.parametrize(("hook", "log"), CUT_OFF)
 async def test_the_end_of_a_turn_in_a_hook_that_waits(hook: str, log: str, end: str) -> None:
+    """E14, E15."""
     async with memory_harness(TWO_CALLS, plugins={"work": tool_of("work")}) as harness:
         handle = harness.create_agent(options=OPTIONS)
         agent = handle.agent
@@ -272,6 +277,7 @@ async def test_a_batch_that_was_blocked_and_cancelled_is_rejected() -> None:
 
 
 async def test_a_cut_off_answer_keeps_the_text_that_was_seen() -> None:
+    """E09, E12."""
     async with memory_agent(hang("so far"), text("b")) as agent:
         agent.send("go")
         await trio.testing.wait_all_tasks_blocked()
@@ -444,6 +450,8 @@ async def test_contexts_of_results_are_dropped_with_the_turn() -> None:
 
 
 async def test_a_cancelled_continuation_makes_no_step_and_leaves_no_message() -> None:
+    """E11."""
+
     def continuation() -> Continue:
         agent.cancel("x")
         return Continue("more")
@@ -682,6 +690,8 @@ async def test_an_agent_that_does_not_end_is_left_behind_with_a_warning(
 
 
 async def test_a_status_listener_that_raises_does_not_stop_the_end() -> None:
+    """E18."""
+
     def status() -> None:
         raise RuntimeError("no")
 
@@ -693,6 +703,7 @@ async def test_a_status_listener_that_raises_does_not_stop_the_end() -> None:
 
 
 async def test_who_waits_for_rest_is_let_go_when_the_driver_has_ended() -> None:
+    """E17."""
     async with memory_harness(hang()) as harness:
         handle = harness.create_agent(options=OPTIONS)
         agent = handle.agent

@@ -18,6 +18,7 @@ SOURCE = PluginSource("notes")
 
 
 async def test_a_gate_may_replace_a_prompt() -> None:
+    """C01."""
     model = ScriptedModel(text("a"))
     gate = plugin_of(agent_prompt_submit=lambda: Allow(content="clean"))
     async with memory_agent(model=model, plugins={"gate": gate}) as agent:
@@ -27,6 +28,7 @@ async def test_a_gate_may_replace_a_prompt() -> None:
 
 
 async def test_context_of_a_prompt_stands_behind_it() -> None:
+    """C02."""
     seen: list[int] = []
     gate = plugin_of(
         agent_prompt_submit=lambda: Allow(context=HookContext("note", SOURCE)),
@@ -49,6 +51,8 @@ async def test_context_without_a_source_names_the_plugin() -> None:
 
 
 async def test_a_blocked_prompt_leaves_the_others_alone() -> None:
+    """C04."""
+
     def gate(content: tuple[Text, ...]) -> Block | None:
         return Block("not that") if content[0].text == "bad" else None
 
@@ -65,6 +69,8 @@ async def test_a_blocked_prompt_leaves_the_others_alone() -> None:
 
 
 async def test_a_turn_without_an_admitted_prompt_is_rejected_for_the_last_reason() -> None:
+    """C05."""
+
     def gate(content: tuple[Text, ...]) -> Block:
         return Block(f"no {content[0].text}")
 
@@ -79,6 +85,7 @@ async def test_a_turn_without_an_admitted_prompt_is_rejected_for_the_last_reason
 
 
 async def test_a_raising_gate_blocks_its_prompt_alone() -> None:
+    """D02."""
     asked = 0
 
     def gate() -> None:
@@ -99,7 +106,7 @@ async def test_a_raising_gate_blocks_its_prompt_alone() -> None:
 
 
 async def test_an_answer_may_be_rewritten_before_it_is_logged() -> None:
-    """What the model said is in the chunks alone; the call that was added is run."""
+    """C07.  What the model said is in the chunks alone; the call that was added is run."""
     calls: list[str] = []
     answers = iter(["secret"])
 
@@ -129,6 +136,7 @@ async def test_a_wrapper_may_adjust_an_answer() -> None:
 
 
 async def test_content_added_to_an_empty_answer_has_no_sources() -> None:
+    """C08."""
     adder = plugin_of(agent_step_result=lambda: Message("assistant", "added"))
     async with memory_agent(Reply(()), plugins={"adder": adder}) as agent:
         await agent.run("go")
@@ -138,6 +146,7 @@ async def test_content_added_to_an_empty_answer_has_no_sources() -> None:
 
 
 async def test_a_continuation_makes_steps() -> None:
+    """C10."""
     model = ScriptedModel(text("a"), text("b"), text("c"))
     asked: list[object] = []
 
@@ -173,6 +182,7 @@ async def test_a_continuation_may_stop_a_turn_with_results() -> None:
 
 
 async def test_pre_step_sees_the_prompt_and_what_it_adds_is_in_the_request() -> None:
+    """C11."""
     model = ScriptedModel(call("nothing"), text("ok"))
     seen: list[tuple[int, int, str, object]] = []
 
@@ -191,6 +201,8 @@ async def test_pre_step_sees_the_prompt_and_what_it_adds_is_in_the_request() -> 
 
 
 async def test_a_request_cannot_be_changed_by_who_sees_it() -> None:
+    """C13."""
+
     def stream(request: Request) -> None:
         request.messages += (Message("user", "smuggled"),)  # type: ignore[misc]  # that is the point
 
@@ -204,6 +216,7 @@ async def test_a_request_cannot_be_changed_by_who_sees_it() -> None:
 
 
 async def test_history_may_be_replaced_before_a_step() -> None:
+    """C14."""
     model = ScriptedModel(text("a"), text("b"))
     compacted: list[int] = []
 

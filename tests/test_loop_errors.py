@@ -80,6 +80,7 @@ STEP = "T+1 U S+1 H(initial) C×6 A"
     ],
 )
 async def test_a_listener_that_raises_ends_the_turn(kind: type, step: int, log: str) -> None:
+    """D01, D05, D07."""
     ran = await run_with(on_event(kind, boom), call("work"), plugins=WORK)
     assert ran.log == log
     assert failed(ran.reason, step)
@@ -141,7 +142,7 @@ IN_A_REQUEST = "T+1 U S+1 S-1 T-(error 1)"
     ],
 )
 async def test_a_hook_that_raises_ends_the_turn(hook: str, log: str) -> None:
-    """Deciding hooks leave a record; it is left out here."""
+    """D04, D10.  Deciding hooks leave a record; it is left out here."""
     ran = await run_with(plugin_of(**{hook: lambda: boom()}), text("x"))
     assert ran.log.replace(" D(bad raised)", "") == log
     assert failed(ran.reason, 1)
@@ -150,6 +151,7 @@ async def test_a_hook_that_raises_ends_the_turn(hook: str, log: str) -> None:
 
 @pytest.mark.parametrize("hook", ["tools_pre_execute", "tools_execute", "tools_post_execute"])
 async def test_a_hook_of_a_tool_that_raises_makes_an_error_result(hook: str) -> None:
+    """J08."""
     ran = await run_with(plugin_of(**{hook: lambda: boom()}), call("work"), plugins=WORK)
     assert ran.log.replace(" D(bad raised)", "") == f"{STEP} TC(c1) TR!(c1) S-1 S+2 C×8 A S-2 T-(completed)"
     assert ran.errors == []
@@ -166,6 +168,7 @@ async def test_a_rendering_error_names_the_section() -> None:
 
 
 async def test_a_script_that_is_over_fails_the_turn() -> None:
+    """D14."""
     async with memory_agent() as agent:
         result = await agent.run("go")
         assert shape(agent.session.events) == "T+1 U S+1 H(initial) S-1 T-(error 1)"
@@ -174,12 +177,14 @@ async def test_a_script_that_is_over_fails_the_turn() -> None:
 
 
 async def test_an_aborted_finish_is_an_error_not_an_abort() -> None:
+    """D16."""
     ran = await run_with(plugin_of(), Reply([Finish(FinishReason("aborted"))]))
     assert ran.log == "T+1 U S+1 H(initial) C×1 S-1 T-(error 1)"
     assert ran.reason.code == "ABORTED"
 
 
 async def test_a_listener_on_the_end_of_a_failed_step_speaks_first() -> None:
+    """D08."""
     failing = Reply([Finish(FinishReason("error", "theirs", "SERVER"))])
     ran = await run_with(on_event(ev.StepEnd, boom), failing)
     assert ran.log == "T+1 U S+1 H(initial) C×1 S-1 T-(error 1)"
@@ -188,6 +193,7 @@ async def test_a_listener_on_the_end_of_a_failed_step_speaks_first() -> None:
 
 
 async def test_a_listener_on_a_result_leaves_no_call_unanswered() -> None:
+    """D17."""
     calls = [("c1", "work", "{}"), ("c2", "work", "{}")]
     ran = await run_with(on_event(ev.ToolResult, boom), reply(calls=calls), plugins=WORK)
     assert ran.log == "T+1 U S+1 H(initial) C×10 A TC(c1) TR(c1) TC(c2) TR!(c2) S-1 T-(error 1)"
@@ -204,6 +210,7 @@ async def test_the_first_request_after_a_failed_header_writes_it_again() -> None
 
 
 async def test_a_failing_flush_is_reported_and_changes_nothing() -> None:
+    """D11."""
     failures = [OSError("disk full")]
 
     def flush() -> None:
@@ -216,6 +223,7 @@ async def test_a_failing_flush_is_reported_and_changes_nothing() -> None:
 
 
 async def test_status_listeners_that_raise_change_nothing() -> None:
+    """D13."""
     warnings: list[str] = []
     async with memory_agent(text("x"), warnings=warnings) as agent:
         agent.plugins.register(plugin_of(agent_status=boom_status))

@@ -24,6 +24,7 @@ def header_of(request: Request, prefix: int = 0) -> ev.Header:
 
 
 async def test_requests_that_differ_in_nothing_share_a_header() -> None:
+    """G01."""
     async with memory_agent(text("a"), text("b")) as agent:
         await agent.run("one")
         await agent.run("two")
@@ -32,6 +33,7 @@ async def test_requests_that_differ_in_nothing_share_a_header() -> None:
 
 
 async def test_a_new_section_is_logged_as_a_change_of_lines() -> None:
+    """G02."""
     model = ScriptedModel(text("a"), text("b"))
     async with memory_agent(model=model) as agent:
         await agent.run("one")
@@ -50,6 +52,8 @@ async def test_a_new_section_is_logged_as_a_change_of_lines() -> None:
 
 
 async def test_tools_in_another_order_need_a_whole_header() -> None:
+    """G04."""
+
     def assemble(assembly: Assembly, agent: object) -> Assembly | None:
         return evolve(assembly, tools=assembly.tools[::-1]) if reverse else None
 
@@ -68,6 +72,7 @@ async def test_tools_in_another_order_need_a_whole_header() -> None:
 
 
 async def test_tools_are_shown_by_name_whoever_offers_them() -> None:
+    """G14."""
     model = ScriptedModel(text("a"))
     plugins = {"1": tool_of("zebra"), "2": tool_of("ant"), "3": tool_of("Mule")}
     async with memory_agent(model=model, plugins=plugins) as agent:
@@ -76,6 +81,7 @@ async def test_tools_are_shown_by_name_whoever_offers_them() -> None:
 
 
 async def test_a_seeded_agent_says_that_it_goes_on() -> None:
+    """G05."""
     sources: list[str] = []
     model = ScriptedModel(text("a"), text("b"))
     starts = plugin_of(agent_session_start=lambda source: sources.append(source))
@@ -106,6 +112,7 @@ async def test_another_model_on_resume_takes_effect() -> None:
 
 
 async def test_a_prefix_is_composed_once_and_stands_before_everything() -> None:
+    """G10."""
     composed = 0
 
     def prefix(prefix: Prefix) -> None:
@@ -127,6 +134,7 @@ async def test_a_prefix_is_composed_once_and_stands_before_everything() -> None:
 
 
 async def test_prefixes_are_ordered_by_order_and_plugin_name() -> None:
+    """G11."""
     model = ScriptedModel(text("a"))
 
     def adding(what: str, order: int = 0) -> object:
@@ -144,6 +152,7 @@ async def test_prefixes_are_ordered_by_order_and_plugin_name() -> None:
 
 
 async def test_without_a_prefix_the_header_has_none() -> None:
+    """G12."""
     async with memory_agent(text("a")) as agent:
         await agent.run("go")
         (header,) = (e.data.header for e in agent.session.events if isinstance(e.data, ev.RequestHeader))
@@ -182,6 +191,7 @@ async def test_what_a_composer_logs_is_part_of_the_request() -> None:
 
 
 async def test_no_system_prompt_at_all_is_no_system_prompt() -> None:
+    """J12."""
     model = ScriptedModel(text("a"))
     empty = plugin_of(prompt_assemble=lambda assembly: evolve(assembly, sections=()))
     async with memory_agent(model=model, plugins={"empty": empty}) as agent:

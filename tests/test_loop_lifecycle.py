@@ -29,6 +29,7 @@ OPTIONS = AgentOptions(model="scripted/model")
 
 
 async def test_a_taken_id_makes_no_session() -> None:
+    """I01."""
     async with memory_harness() as harness:
         harness.create_agent(agent_id="a")
         before = len(harness.sessions.list())
@@ -54,6 +55,7 @@ async def test_ids_are_made_up_where_none_is_given() -> None:
 
 
 async def test_a_session_starts_once_with_its_agent_in_the_registry() -> None:
+    """I03."""
     heard: list[tuple[str, bool]] = []
 
     def start(agent: Agent, source: str) -> None:
@@ -78,6 +80,7 @@ async def test_creation_is_heard_in_this_order() -> None:
 
 @pytest.mark.parametrize("where", ["session_created", "agent_created", "setup"])
 async def test_an_objection_undoes_everything(where: str) -> None:
+    """I05."""
     objecting = True
     tasks: list[str] = []
 
@@ -129,6 +132,7 @@ async def test_an_error_at_session_start_is_a_warning() -> None:
 
 
 async def test_setup_registers_before_the_session_starts() -> None:
+    """I11."""
     heard: list[str] = []
     async with memory_harness() as harness:
         plugin = plugin_of(agent_session_start=lambda source: heard.append(source))
@@ -307,6 +311,7 @@ def stored(events: list[ev.Event]) -> object:
 
 
 async def test_a_resumed_session_goes_on() -> None:
+    """I09."""
     sources: list[str] = []
     async with memory_harness(text("a"), text("b")) as harness:
         harness.plugins.register(plugin_of(agent_session_start=lambda source: sources.append(source)))
@@ -325,6 +330,7 @@ async def test_a_resumed_session_goes_on() -> None:
 
 
 async def test_a_session_that_nobody_has_cannot_be_resumed() -> None:
+    """I09."""
     async with memory_harness() as harness:
         with pytest.raises(SessionNotFound, match="'nowhere'"):
             await harness.resume_agent("nowhere")
@@ -348,12 +354,15 @@ async def test_an_id_taken_while_the_session_was_loaded_is_refused() -> None:
 
 
 async def test_without_a_loop_nobody_makes_agents() -> None:
+    """I02."""
     async with open_harness(discover=False) as harness:
         with pytest.raises(AgentError, match="`loop` is missing"):
             harness.create_agent()
 
 
 async def test_another_plugin_may_make_the_agents() -> None:
+    """I02."""
+
     class Factory:
         def create(self, request: AgentRequest) -> AgentHandle:
             raise AgentError(f"mine: {request.agent_id}")

@@ -14,12 +14,14 @@ CUT_CALL = reply(calls=[("c1", "work", "{}")], finish="max-tokens")
 
 
 async def test_a_cut_answer_ends_the_turn_so() -> None:
+    """F01."""
     async with memory_agent(cut("x")) as agent:
         await agent.run("go")
         assert shape(agent.session.events) == "T+1 U S+1 H(initial) C×5 A S-1 T-(max-tokens)"
 
 
 async def test_a_cut_step_marks_the_whole_turn_and_no_other() -> None:
+    """F02."""
     model = ScriptedModel(cut("part"), text("end"), text("next"))
     answers = iter([Continue()])
     async with memory_agent(model=model) as agent:
@@ -31,6 +33,7 @@ async def test_a_cut_step_marks_the_whole_turn_and_no_other() -> None:
 
 
 async def test_a_call_that_was_cut_off_does_not_run() -> None:
+    """F04."""
     ran: list[object] = []
     async with memory_agent(CUT_CALL, plugins={"work": tool_of("work", ran.append)}) as agent:
         await agent.run("go")
@@ -42,6 +45,7 @@ async def test_a_call_that_was_cut_off_does_not_run() -> None:
 
 
 async def test_a_call_that_was_cut_off_without_usage_leaves_no_message() -> None:
+    """F05."""
     chunks = tuple(chunk for chunk in CUT_CALL.chunks if not isinstance(chunk, Usage))
     async with memory_agent(Reply(chunks)) as agent:
         await agent.run("go")

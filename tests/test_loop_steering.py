@@ -17,6 +17,7 @@ SOURCE = PluginSource("notes")
 
 
 async def test_steering_from_a_tool_stands_behind_its_result() -> None:
+    """B01."""
     model = ScriptedModel(call("work"), text("ok"))
     async with memory_agent(model=model) as agent:
         agent.plugins.register(tool_of("work", lambda _: agent.steer("left")))
@@ -37,6 +38,7 @@ async def test_steering_keeps_a_finished_turn_going() -> None:
 
 
 async def test_steering_an_idle_agent_is_sending() -> None:
+    """B02."""
     heard: list[bool] = []
     async with memory_agent(text("a")) as agent:
         agent.plugins.register(plugin_of(agent_queued=lambda steering: heard.append(steering)))
@@ -58,6 +60,7 @@ async def test_queued_tells_of_steering() -> None:
 
 
 async def test_steering_while_the_continuation_says_stop_makes_a_step() -> None:
+    """B04."""
     steered = False
 
     def continuation() -> None:
@@ -73,6 +76,7 @@ async def test_steering_while_the_continuation_says_stop_makes_a_step() -> None:
 
 
 async def test_steering_behind_the_end_of_a_turn_makes_the_next_one() -> None:
+    """B05."""
     statuses: list[str] = []
     async with memory_agent(text("a"), text("b")) as agent:
         agent.plugins.register(plugin_of(agent_status=lambda status: statuses.append(status)))
@@ -101,6 +105,7 @@ async def test_steering_during_the_flush_is_not_lost() -> None:
 
 
 async def test_a_cancel_drops_what_was_to_steer() -> None:
+    """B08."""
     async with memory_agent(hang()) as agent:
         agent.send("go")
         await trio.testing.wait_all_tasks_blocked()
@@ -127,6 +132,7 @@ async def test_steering_survives_a_failing_step_as_the_next_turn() -> None:
 
 
 async def test_context_from_a_tool_stands_in_the_turn() -> None:
+    """B10."""
     async with memory_agent(call("work"), text("ok")) as agent:
         agent.plugins.register(tool_of("work", lambda _: agent.inject("note", SOURCE)))
         await agent.run("go")
@@ -177,6 +183,7 @@ async def test_disposing_waits_for_the_flush_of_an_injection() -> None:
 
 
 async def test_a_failing_flush_of_an_injection_reaches_nobody_but_the_listeners() -> None:
+    """B14."""
     warnings: list[str] = []
     errors: list[tuple[int, int, str]] = []
 
@@ -198,6 +205,7 @@ async def test_a_failing_flush_of_an_injection_reaches_nobody_but_the_listeners(
 
 
 async def test_a_source_that_is_no_json_logs_nothing() -> None:
+    """B13."""
     async with memory_agent() as agent:
         with pytest.raises(NotJson):
             agent.inject("note", object())  # type: ignore[arg-type]  # that is the point
@@ -237,7 +245,7 @@ async def test_an_error_at_the_end_of_an_injection_is_a_warning() -> None:
 
 
 async def test_the_log_decides_whether_an_injection_opens_a_turn() -> None:
-    """Right at a turn's end the agent still runs, but nothing is open any more."""
+    """B11.  Right at a turn's end the agent still runs, but nothing is open any more."""
     async with memory_agent(text("a")) as agent:
         agent.plugins.register(on_event(ev.TurnEnd, lambda _: agent.inject("note", SOURCE)))
         await agent.run("go")
@@ -245,6 +253,7 @@ async def test_the_log_decides_whether_an_injection_opens_a_turn() -> None:
 
 
 async def test_context_from_session_start_is_the_first_turn() -> None:
+    """B16."""
     model = ScriptedModel(text("a"))
     starter = plugin_of(agent_session_start=lambda agent: agent.inject("note", SOURCE))
     async with memory_agent(model=model, plugins={"starter": starter}) as agent:
@@ -254,6 +263,7 @@ async def test_context_from_session_start_is_the_first_turn() -> None:
 
 
 async def test_context_behind_the_boundary_is_in_the_next_request() -> None:
+    """B17."""
     model = ScriptedModel(text("a"), text("b"))
     async with memory_agent(model=model) as agent:
         agent.plugins.register(on_event(ev.StepStart, lambda _: None))

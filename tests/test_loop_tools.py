@@ -49,12 +49,15 @@ async def one_result(plugin: object, *plugins: object, reply: Reply | None = Non
 
 
 async def test_an_unknown_tool_is_an_error_that_names_those_there_are() -> None:
+    """J01."""
     result = await one_result(tool_of("works"))
     assert result.error == ev.ErrorInfo("ToolNotFoundError", "UNKNOWN_TOOL")
     assert "Did you mean works?" in said(result)
 
 
 async def test_a_tool_that_raises_says_why() -> None:
+    """J02."""
+
     def broken(call: ToolCall) -> None:
         raise ValueError("too bad")
 
@@ -63,6 +66,8 @@ async def test_a_tool_that_raises_says_why() -> None:
 
 
 async def test_an_error_of_dsh_carries_its_name_and_code() -> None:
+    """J02."""
+
     def broken(call: ToolCall) -> None:
         raise ToolError("no such file", code="NOT_FOUND")
 
@@ -83,6 +88,7 @@ async def test_meta_that_is_no_json_is_an_error_of_the_tool() -> None:
 
 
 async def test_all_that_is_wrong_with_arguments_is_said_at_once_and_the_tool_does_not_run() -> None:
+    """J03."""
     ran: list[object] = []
     schema = {
         "type": "object",
@@ -110,6 +116,7 @@ async def test_all_that_is_wrong_with_arguments_is_said_at_once_and_the_tool_doe
 
 @pytest.mark.parametrize("raw", ["", "  \n", "null", "{}"])
 async def test_no_arguments_are_an_empty_object(raw: str) -> None:
+    """A10."""
     seen: list[object] = []
     async with memory_agent(call("work", raw), text("ok")) as agent:
         agent.plugins.register(tool_of("work", lambda call: seen.append(call.arguments)))
@@ -121,6 +128,7 @@ async def test_no_arguments_are_an_empty_object(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", ["not json", '{"a": 1', "[1]", '"text"', "3", '{"a": NaN}'])
 async def test_broken_arguments_never_run(raw: str) -> None:
+    """A10."""
     ran: list[object] = []
     judged: list[object] = []
     async with memory_agent(call("work", raw), text("ok")) as agent:
@@ -179,6 +187,8 @@ async def test_a_plugin_that_answers_nonsense_makes_an_error_result() -> None:
 
 
 async def test_accepted_content_keeps_what_the_result_was() -> None:
+    """J05."""
+
     def broken(call: ToolCall) -> None:
         raise ToolError("secret path", code="NOT_FOUND")
 
@@ -187,7 +197,28 @@ async def test_accepted_content_keeps_what_the_result_was() -> None:
     assert result.error == ev.ErrorInfo("ToolError", "NOT_FOUND")
 
 
+async def test_a_reviewer_cannot_change_the_result_that_it_is_shown() -> None:
+    """J06."""
+    heard: list[type[BaseException]] = []
+
+    def post(result: ToolResult) -> None:
+        for name, value in (("is_error", True), ("content", ()), ("call_id", "other")):
+            try:
+                setattr(result, name, value)
+            except AttributeError as error:
+                heard.append(type(error))
+
+    async with memory_agent(
+        call("work"), text("ok"), plugins={"work": tool_of("work"), "post": plugin_of(tools_post_execute=post)}
+    ) as agent:
+        await agent.run("go")
+        (result,) = (event.data for event in agent.session.events if isinstance(event.data, ev.ToolResult))
+    assert len(heard) == 3
+    assert (result.call_id, result.is_error, said(result)) == ("c1", False, "done")
+
+
 async def test_a_withheld_result_is_an_error_without_error_or_meta() -> None:
+    """J05."""
     result = await one_result(
         tool_of("work", lambda call: ToolResult("x", meta=[1])), plugin_of(tools_post_execute=lambda: Block("withheld"))
     )
@@ -315,6 +346,51 @@ async def test_only_neighbours_that_may_run_beside_each_other(autojump_clock: tr
         assert sorted(began) == [("c0", 0.0), ("c1", 0.0), ("c2", 1.0), ("c3", 2.0), ("c5", 3.0)]
 
 
+async def test_gates_reviews_and_contexts_keep_the_models_order(autojump_clock: trio.testing.MockClock) -> None:
+    """A call that must run alone is a barrier: what is before it is reviewed, what is behind it not even judged."""
+    steps: list[str] = []
+    alone = False
+
+    async def work(call: ToolCall) -> str:
+        nonlocal alone
+        assert not alone
+        alone = call.name == "alone"
+        await trio.sleep(5 - int(call.id[1:]))  # the first of each group ends last
+        alone = False
+        steps.append(f"ran {call.id}")
+        return call.id
+
+    def gate(call: ToolCall) -> Allow:
+        steps.append(f"gate {call.id}")
+        return Allow(context=f"gate {call.id}")
+
+    def post(call: ToolCall) -> Accept:
+        steps.append(f"review {call.id}")
+        return Accept(context=f"review {call.id}")
+
+    names = ["beside", "beside", "alone", "beside", "beside"]
+    calls = reply(calls=[(f"c{n}", name, "{}") for n, name in enumerate(names)])
+    plugins = {
+        "beside": tool_of("beside", work, parallel=True),
+        "alone": tool_of("alone", work),
+        "judge": plugin_of(tools_pre_execute=gate, tools_post_execute=post),
+    }
+    async with memory_agent(calls, text("ok"), plugins=plugins) as agent:
+        await agent.run("go")
+        contexts = [event.data for event in agent.session.events if isinstance(event.data, ev.ContextMessage)]
+        answers = [result.call_id for result in results(agent.session)]
+    groups = [["c0", "c1"], ["c2"], ["c3", "c4"]]
+    assert steps == [
+        f"{what} {call}"
+        for group in groups
+        for what, order in (("gate", group), ("ran", group[::-1]), ("review", group))
+        for call in order
+    ]
+    assert answers == ["c0", "c1", "c2", "c3", "c4"]
+    said_of = [f"{what} {call}" for call in answers for what in ("gate", "review")]
+    assert [block.text for context in contexts for block in context.content if isinstance(block, Text)] == said_of
+
+
 async def test_a_denial_waits_its_turn_like_a_result() -> None:
     def gate(call: ToolCall) -> Deny | None:
         return Deny("no") if call.id == "c2" else None
@@ -411,6 +487,8 @@ async def test_the_history_shows_the_ids_that_the_results_have() -> None:
 
 
 async def test_schemas_hold_what_the_model_needs_and_no_more() -> None:
+    """J09."""
+
     def register(tools: Tools) -> None:
         tools.add(Tool("work", "Work.", {"type": "object"}, lambda a, c: "x", present_call=lambda a: None))
 

@@ -29,6 +29,7 @@ def data_of(agent: Agent, kind: type) -> list[ev.Event]:
 
 
 async def test_a_message_makes_a_turn_of_one_step() -> None:
+    """A01."""
     async with memory_agent(text("hi")) as agent:
         result = await agent.run("hello")
         assert shape(agent.session.events) == "T+1 U S+1 H(initial) C×6 A S-1 T-(completed)"
@@ -44,6 +45,7 @@ async def test_a_message_makes_a_turn_of_one_step() -> None:
 
 
 async def test_the_history_is_what_was_said() -> None:
+    """A02."""
     async with memory_agent(text("hi")) as agent:
         await agent.run("hello")
         messages = agent.session.derive_messages()
@@ -51,6 +53,7 @@ async def test_the_history_is_what_was_said() -> None:
 
 
 async def test_a_call_makes_another_step() -> None:
+    """A03."""
     seen: list[object] = []
     model = ScriptedModel(call("echo", {"x": 1}), text("ok"))
     async with memory_agent(model=model, plugins={"echo": echo_tool(seen)}) as agent:
@@ -67,6 +70,7 @@ async def test_a_call_makes_another_step() -> None:
 
 
 async def test_messages_of_one_frame_make_one_turn() -> None:
+    """A04."""
     async with memory_agent(text("hi")) as agent:
         agent.send("one", PluginSource("first"))
         agent.send("two")
@@ -76,6 +80,7 @@ async def test_messages_of_one_frame_make_one_turn() -> None:
 
 
 async def test_a_message_during_a_turn_makes_the_next_one() -> None:
+    """A05."""
     statuses: list[str] = []
     async with memory_agent(text("a"), text("b")) as agent:
         agent.plugins.register(plugin_of(agent_status=lambda status: statuses.append(status)))
@@ -88,6 +93,7 @@ async def test_a_message_during_a_turn_makes_the_next_one() -> None:
 
 
 async def test_an_empty_answer_leaves_no_message() -> None:
+    """A07."""
     async with memory_agent(NOTHING) as agent:
         result = await agent.run("go")
         assert shape(agent.session.events) == "T+1 U S+1 H(initial) S-1 T-(completed)"
@@ -95,6 +101,7 @@ async def test_an_empty_answer_leaves_no_message() -> None:
 
 
 async def test_an_answer_of_a_finish_alone_leaves_no_message() -> None:
+    """A08."""
     async with memory_agent(Reply([Finish(FinishReason("stop"))])) as agent:
         await agent.run("go")
         assert shape(agent.session.events) == "T+1 U S+1 H(initial) C×1 S-1 T-(completed)"
@@ -115,6 +122,7 @@ async def test_a_finish_of_an_unknown_kind_is_an_ordinary_end() -> None:
 
 
 async def test_meta_is_logged_and_never_sent() -> None:
+    """A11."""
     look = tool_of("look", lambda _: ToolResult("seen", meta={"rows": [1]}))
     model = ScriptedModel(call("look"), text("ok"))
     async with memory_agent(model=model, plugins={"look": look}) as agent:
@@ -125,6 +133,7 @@ async def test_meta_is_logged_and_never_sent() -> None:
 
 
 async def test_an_agent_without_a_model_says_so() -> None:
+    """A13."""
     async with memory_agent(text("x"), options=AgentOptions()) as agent:
         result = await agent.run("go")
         assert shape(agent.session.events) == "T+1 U S+1 S-1 T-(error 1)"
@@ -135,6 +144,8 @@ async def test_an_agent_without_a_model_says_so() -> None:
 
 
 async def test_a_plugin_may_choose_the_model() -> None:
+    """A14."""
+
     def agent_request(config: CallConfig) -> CallConfig:
         return evolve(config, model="scripted/model")
 
@@ -148,6 +159,7 @@ async def test_a_plugin_may_choose_the_model() -> None:
 
 
 async def test_calls_run_one_after_another() -> None:
+    """A16."""
     calls = [(f"c{n}", "echo", {"n": n}) for n in range(3)]
     seen: list[object] = []
     async with memory_agent(reply(calls=calls), text("ok"), plugins={"echo": echo_tool(seen)}) as agent:

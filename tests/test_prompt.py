@@ -19,6 +19,8 @@ def rendered(text: str, **variables: str | None) -> str:
 
 
 async def test_sections_stand_by_order_then_plugin_name() -> None:
+    """J12."""
+
     def adding(name: str, order: int) -> object:
         def sections(sections: Sections) -> None:
             sections.add(name, f"<{name}>", order)
@@ -48,6 +50,8 @@ async def test_the_agents_own_options_stand_in_for_the_configured_ones() -> None
 
 
 async def test_cwd_model_and_platform_have_values() -> None:
+    """J12."""
+
     def sections(sections: Sections) -> None:
         sections.add("mine", "{{model}} in {{cwd}} on {{platform}}", 1000)
 
@@ -138,22 +142,26 @@ def test_empty_sections_are_left_out() -> None:
 
 
 def test_a_variable_is_replaced_and_its_value_is_not_looked_at_again() -> None:
+    """J12."""
     assert rendered("a {{x}} b {{x}}", x="{{y}}") == "a {{y}} b {{y}}"
     assert rendered("{{x}}{{long_name2}}", x="1", long_name2="2") == "12"
 
 
 @pytest.mark.parametrize("text", ["{{", "a {{ b", "}} {{", "{{x}} {{", "{ x }", "}}", "{{{"])
 def test_an_opening_without_a_closing_behind_it_is_text(text: str) -> None:
+    """J12."""
     assert rendered(text, x="{{x}}") == text
 
 
 @pytest.mark.parametrize("text", ["{{ x }}", "{{}}", "{{{x}}}", "{{a{b}}", "{{X}}", "{{1x}}", "{{x y}}", "{{ {{x}}"])
 def test_a_malformed_group_is_an_error_that_names_the_section(text: str) -> None:
+    """J12."""
     with pytest.raises(PromptError, match=r"section 's': .* is no variable"):
         rendered(text, x="1")
 
 
 def test_an_unknown_variable_is_an_error_that_says_which_there_are() -> None:
+    """J12."""
     with pytest.raises(PromptError, match=r"section 's': there is no variable 'z' \(there are: x, y\)"):
         rendered("{{z}}", y="1", x="2")
     with pytest.raises(PromptError, match="there are: none"):
@@ -161,6 +169,7 @@ def test_an_unknown_variable_is_an_error_that_says_which_there_are() -> None:
 
 
 def test_a_variable_without_a_value_is_an_error() -> None:
+    """J12."""
     with pytest.raises(PromptError, match="'x' has no value"):
         rendered("{{x}}", x=None)
 

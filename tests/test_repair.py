@@ -73,6 +73,7 @@ def _short(event: Event) -> Any:
     ],
 )
 def test_what_is_open_is_closed_in_order(events: list[Any], closers: list[Any]) -> None:
+    """H08."""
     assert summary(interrupted_turn_closers(log(*events))) == closers
 
 

@@ -95,6 +95,7 @@ class Nameless:
     ],
 )
 def test_what_is_no_event_is_not_logged(data: Any, name: str) -> None:
+    """H01."""
     session = Session("a")
 
     with pytest.raises(NotJson, match=f"^{name}: .*cannot be serialized as JSON"):
@@ -113,6 +114,7 @@ def test_a_cycle_is_not_logged() -> None:
 
 
 def test_what_the_caller_changes_later_does_not_reach_the_log() -> None:
+    """H02."""
     session = Session("a")
     words, sources = ["one"], [0]
     note = Note(words)
@@ -129,6 +131,7 @@ def test_what_the_caller_changes_later_does_not_reach_the_log() -> None:
 
 
 def test_what_the_model_does_not_see_has_no_place_on_the_surface() -> None:
+    """H01."""
     session = Session("a")
     session.append(say("hi"))
 

@@ -187,6 +187,7 @@ def test_an_event_that_a_listener_refuses_stays() -> None:
 
 
 def test_a_fork_begins_as_its_source_did() -> None:
+    """H07."""
     sessions, listener, _ = registry()
     session, _ = sessions.create("a", cwd=CWD)
     turn(session, 1)
@@ -223,6 +224,7 @@ def test_a_fork_begins_as_its_source_did() -> None:
     ids=str,
 )
 def test_forks_that_cannot_be(arguments: dict[str, Any], code: str) -> None:
+    """H07."""
     sessions, _, _ = registry()
     session, _ = sessions.create("a")
     turn(session, 1)

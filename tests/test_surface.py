@@ -48,6 +48,7 @@ def replaced(*operations: Replace) -> Surface:
 
 
 def test_a_replacement_stands_where_the_old_ones_stood() -> None:
+    """H04."""
     surface = replaced(Replace(1, 2))
 
     assert surface.seqs == (0, 4, 3)
@@ -58,12 +59,14 @@ def test_a_replacement_stands_where_the_old_ones_stood() -> None:
 
 
 def test_order_is_of_places_not_of_numbers() -> None:
+    """H04."""
     assert replaced(Replace(1, 2), Replace(4, 3)).seqs == (0, 5)
     assert replaced(Replace(2, 2)).seqs == (0, 1, 4, 3)
 
 
 @pytest.mark.parametrize(("operation", "word"), [(Replace(3, 4), "3"), (Replace(9, 3), "9"), (Replace(0, 1), "1")])
 def test_impossible_replacements_change_nothing(operation: Replace, word: str) -> None:
+    """H04."""
     surface = replaced(Replace(1, 2))
 
     with pytest.raises(CorruptSession, match=word):
@@ -128,6 +131,7 @@ def test_an_empty_answer_is_no_message_but_has_a_place() -> None:
 
 
 def test_pairs_of_calls_and_results() -> None:
+    """H05."""
     session = Session("a")
     session.append(answer(ToolCallBlock("a", "n", ""), ToolCallBlock("b", "n", "")))
     session.append(result("a"))
@@ -139,6 +143,7 @@ def test_pairs_of_calls_and_results() -> None:
 
 
 def test_a_result_without_a_call_is_corrupt() -> None:
+    """H05."""
     session = Session("a")
     session.append(result("a"))
 

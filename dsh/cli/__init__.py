@@ -23,7 +23,7 @@ COMMANDS = {
     "run": "do one task and exit; the same as -p",
     "plugins": "list the plugins, and why one is not loaded",
     "hooks": "list the hooks, and who is called in which order",
-    "sessions": "list, show and locate stored sessions",
+    "sessions": "list, search, show, fork, check, repair, export and delete stored sessions",
     "config": "show where settings come from, and what they are",
 }
 """The subcommands: each has a module of its name here with ``run(args)``."""
@@ -138,8 +138,8 @@ def report(error: BaseException, *, debug: bool = False) -> tuple[int, dict[str,
 
 def code_of(error: BaseException) -> int:
     """The exit code of an error that ended the program."""
-    from ..errors import ConfigError, LlmError, SessionNotFound
-    from .outcome import is_unavailable
+    from ..errors import ConfigError, DshError, LlmError, SessionNotFound
+    from .outcome import is_limit, is_unavailable
 
     if isinstance(error, BaseExceptionGroup):
         return max(code_of(inner) for inner in error.exceptions)
@@ -149,6 +149,8 @@ def code_of(error: BaseException) -> int:
         return EXIT_USAGE
     if isinstance(error, LlmError) and is_unavailable(error.code):
         return EXIT_UNAVAILABLE
+    if isinstance(error, DshError) and is_limit(error.code):
+        return EXIT_LIMIT
     return EXIT_FAILED
 
 

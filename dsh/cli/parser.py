@@ -8,17 +8,27 @@ from typing import Any, NoReturn
 
 from ..errors import ConfigError
 
-__all__ = ["OUTPUT_FORMATS", "Parser", "command_parser", "find_word", "main_parser", "no_conversation", "parse"]
+__all__ = [
+    "EXPORT_FORMATS",
+    "OUTPUT_FORMATS",
+    "SESSIONS",
+    "Parser",
+    "command_parser",
+    "find_word",
+    "main_parser",
+    "no_conversation",
+    "parse",
+]
 
+LIMITS = {"max_turns": "max_requests", "max_tokens": "max_tokens", "max_budget_usd": "max_usd", "timeout": "timeout"}
+"""Flags that limit a run, as argparse calls them, with the keys of ``[budget]`` that they set."""
 OUTPUT_FORMATS = ("text", "json", "stream-json")
+EXPORT_FORMATS = ("json", "markdown", "html")
+SESSIONS = ("list", "show", "path", "search", "fork", "check", "repair", "export", "delete")
+"""What `dsh sessions` can do."""
 LATER = {
-    "--max-turns": "N: limits on a run",
-    "--max-tokens": "N: limits on a run",
-    "--max-budget-usd": "USD: limits on a run",
-    "--timeout": "SECONDS: limits on a run",
     "--add-dir": "DIR: folders beside the working directory",
     "--allowed-tools": "NAMES: permissions",
-    "--fork": "forking a session",
     "--trust": "trust in a project's plugins",
 }
 """Flags that are reserved, with their argument and the capability that they belong to."""
@@ -85,7 +95,7 @@ def command_parser(name: str, text: str) -> Parser:
         return parser
     actions = {
         "hooks": (("list", "order"), "[NAME]", "the hook of `order`"),
-        "sessions": (("list", "show", "path"), "[ID]", "the session of `show` and `path`"),
+        "sessions": (SESSIONS, "[ID|TEXT]", "the session, by its id or how it begins; what to `search` for"),
         "config": (("dump", "path"), None, ""),
     }
     choices, target, target_help = actions[name]
@@ -93,9 +103,25 @@ def command_parser(name: str, text: str) -> Parser:
     if target:
         parser.add_argument("target", nargs="?", metavar=target.strip("[]"), help=target_help)
     if name == "sessions":
-        parser.add_argument("--all", action="store_true", help="those of other directories and of subagents, too")
-        parser.add_argument("-n", "--limit", type=_count, default=None, metavar="N", help="at most so many")
+        _sessions_flags(parser)
     return parser
+
+
+def _sessions_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to do it with")
+    group.add_argument(
+        "--all",
+        action="store_true",
+        help="list, search: those of other directories and of subagents, too; check: every session",
+    )
+    group.add_argument("-n", "--limit", type=_count, metavar="N", help="list, search: at most so many")
+    group.add_argument("--regex", action="store_true", help="search: TEXT is a regular expression")
+    group.add_argument("--at", metavar="TURN|seq:SEQ", help="fork: up to that turn's end, or that event")
+    group.add_argument(
+        "--format", choices=EXPORT_FORMATS, help="export: by default as FILE is called, or else markdown"
+    )
+    group.add_argument("-o", "--output", metavar="FILE", help="export: write to FILE instead of stdout")
+    group.add_argument("-y", "--yes", action="store_true", help="delete: do not ask")
 
 
 def common_flags(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +155,11 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("messages on stderr")
     group.add_argument("-q", "--quiet", action="store_true", help="only errors")
     group.add_argument("-v", "--verbose", action="count", default=0, help="more of what tools answer")
-    group.add_argument("--debug", action="store_true", help="tracebacks, and a line about every model request")
+    group.add_argument(
+        "--debug",
+        action="store_true",
+        help="tracebacks, a line about every model request, and checks of what dsh promises",
+    )
 
 
 def _run_flags(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +169,11 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
         "-c", "--continue", dest="continue_", action="store_true", help="go on with the last session of this directory"
     )
     group.add_argument("-r", "--resume", nargs="?", const="", metavar="ID", help="go on with session ID")
+    group.add_argument(
+        "--fork",
+        action="store_true",
+        help="with -c or -r: go on in a new session that begins as that one did up to its last finished turn",
+    )
     group.add_argument("--session-id", metavar="ID", help="the id of the new session")
     group.add_argument("--no-session", action="store_true", help="store nothing")
     group = parser.add_argument_group("model and tools")
@@ -155,6 +190,13 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="bypass: tools run unasked, and nothing is said about it",
     )
+    group = parser.add_argument_group("limits, over all agents of the run; exit code 124")
+    group.add_argument("--max-turns", type=_count, metavar="N", help="ask the model N times at most")
+    group.add_argument(
+        "--max-tokens", type=_count, metavar="N", help="stop after N tokens, in and out, cached ones too"
+    )
+    group.add_argument("--max-budget-usd", type=_money, metavar="USD", help="stop when so many dollars are spent")
+    group.add_argument("--timeout", type=_duration, metavar="TIME", help="stop after TIME: seconds, or 10m, 1h30m")
     group = parser.add_argument_group("output")
     group.add_argument(
         "--output-format",
@@ -181,6 +223,25 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _money(text: str) -> float:
+    try:
+        value = float(text.removeprefix("$"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of dollars above 0, got {text!r}")
+    return value
+
+
+def _duration(text: str) -> float:
+    from ..durations import seconds_in
+
+    try:
+        return seconds_in(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _permission_mode(text: str) -> str:
     if text != "bypass":
         raise argparse.ArgumentTypeError(f"{text} is not available yet: it comes with permissions; there is `bypass`")
@@ -199,7 +260,9 @@ def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
         at = words.index("--")
         words, literal = words[:at], words[at + 1 :]
     args = parser.parse_intermixed_args(words)
-    if literal:
+    if literal and getattr(args, "target", "") is None and len(literal) == 1:
+        args.target = literal[0]
+    elif literal:
         if not hasattr(args, "prompt"):
             parser.error(f"nothing may stand behind --: {' '.join(literal)}")
         args.prompt = [*args.prompt, *literal]

@@ -51,6 +51,8 @@ class Progress:
             lines = [f"  {one_line(line)}" for line in text_of(data.content).strip().splitlines()[:6]]
         elif isinstance(data, PromptBlocked):
             lines = [f"blocked: {one_line(data.reason)}"]
+        elif isinstance(notice := getattr(data, "notice", None), str):
+            lines = [one_line(notice)]
         elif self._level > 1 and isinstance(data, HookDecision):
             lines = [
                 f"({data.plugin}: {data.hook} {data.verdict}{f': {one_line(data.reason)}' if data.reason else ''})"

@@ -22,6 +22,7 @@ from . import EXIT_FAILED, complain, report
 from .models import choose_model
 from .outcome import exit_code, explanation
 from .output import Output
+from .parser import LIMITS
 from .progress import Progress
 from .prompt import read_prompt
 from .signals import Caught, catching
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from ..session.log import Session
 
 __all__ = ["run"]
+
+LIMIT_REACHED = "budget/reached"
+"""The event by which a plugin says which limit it ends a turn for."""
 
 STORES = ("jsonl", "sqlite")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -71,13 +75,16 @@ def _check(args: argparse.Namespace) -> None:
         )
         if given
     ]
-    # an id of its own for a session that is not stored is fine
-    if len(chosen) > 1 and chosen != ["--session-id", "--no-session"]:
+    # an id of its own for a session that is not stored is fine, and so is one for a fork
+    forks = args.fork and chosen in (["--continue", "--session-id"], ["--resume", "--session-id"])
+    if len(chosen) > 1 and chosen != ["--session-id", "--no-session"] and not forks:
         raise ConfigError(f"{' and '.join(chosen)} exclude each other", code="USAGE")
     if args.resume == "":
         raise ConfigError(
             "--resume needs an ID: choosing one from a list is not available yet (`dsh sessions list`)", code="USAGE"
         )
+    if args.fork and not args.continue_ and args.resume is None:
+        raise ConfigError("--fork needs the session to begin with: -c, or -r ID", code="USAGE")
     if args.session_id is not None and not _ID.fullmatch(args.session_id):
         raise ConfigError(
             "--session-id: letters, digits, - _ and . make an id, at most 128, first a letter or digit", code="USAGE"
@@ -102,6 +109,7 @@ class _Run:
     model: str = ""
     steps: int = 0
     unanswered: bool = False
+    limit: str | None = None
     _agents: dict[str, Agent] = field(factory=dict)
     _stopped: str = ""
     _scope: trio.CancelScope = field(factory=trio.CancelScope)
@@ -142,7 +150,7 @@ class _Run:
             agent = self.agent = handle.agent
             self._check_tools(agent)
             result = await agent.run(self.prompt)
-            code = exit_code(result.reason, unanswered=self.unanswered) if caught.code is None else caught.code
+            code = self._code(result) if caught.code is None else caught.code
             self._tell(agent, result, code)
         finally:
             self.agent = None
@@ -150,8 +158,14 @@ class _Run:
                 await handle.dispose()
         return code
 
+    def _code(self, result: RunResult) -> int:
+        return exit_code(result.reason, unanswered=self.unanswered, limit=self.limit)
+
     def _say_first(self, harness: Harness) -> None:
         names = {info.name for info in harness.plugins.loaded()}
+        for flag in LIMITS:
+            if "budget" not in names and getattr(self.args, flag) is not None:
+                raise ConfigError(f"--{flag.replace('_', '-')} needs the plugin budget, which is not loaded")
         if "permissions" not in names and self.args.permission_mode != "bypass":
             self.start.warn("there is no permissions plugin: tools run without asking")
         if self.args.no_session:
@@ -175,7 +189,10 @@ class _Run:
         )
         if resumed is None:
             return harness.create_agent(session_id=self.args.session_id, options=options, cwd=str(self.start.cwd))
-        handle = await harness.resume_agent(resumed, options=options)
+        if self.args.fork:
+            handle = await self._forked(harness, resumed, options)
+        else:
+            handle = await harness.resume_agent(resumed, options=options)
         if not model:
             last = handle.agent.session.request_header()
             wanted = last.config.model if last is not None else config.model
@@ -184,6 +201,17 @@ class _Run:
         if cwd is not None and cwd != str(self.start.cwd):
             self.start.warn(f"the session goes on in its own directory, {cwd}")
         return handle
+
+    async def _forked(self, harness: Harness, parent: str, options: AgentOptions) -> AgentHandle:
+        """An agent on a new session that begins as `parent` did; `parent` itself is only read."""
+        from ..session.fork import fork_seed
+        from .stored import read
+
+        stored = await read(harness, parent)
+        seed = fork_seed(stored, harness.codec)
+        return harness.create_agent(
+            session_id=self.args.session_id, options=options, cwd=stored.header.cwd, seed=seed, parent_session=parent
+        )
 
     async def _resumed(self, harness: Harness) -> str | None:
         if not self.args.continue_:
@@ -212,7 +240,7 @@ class _Run:
                 raise ConfigError(f"there is no tool {name}{did_you_mean(name, known)}", code="USAGE")
 
     def _tell(self, agent: Agent, result: RunResult, code: int) -> None:
-        failure = explanation(result.reason, unanswered=self.unanswered)
+        failure = explanation(result.reason, unanswered=self.unanswered, limit=self.limit)
         if failure is not None:
             complain(failure["message"])
         header = agent.session.request_header()
@@ -277,6 +305,8 @@ class _Run:
             self.steps += 1
         elif isinstance(data, ToolResult) and data.error is not None and data.error.code == UNANSWERED:
             self.unanswered = True
+        elif event.type == LIMIT_REACHED and session.id == self.session_id:
+            self.limit = getattr(data, "code", None)
         agent = self._agents.get(session.id)
         self.progress.event(session.id, event, agent, agent.depth if agent is not None else 0)
         if not self.output.streams or self.finished or self.harness is None:

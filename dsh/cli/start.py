@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ..config import GUARDS, Config, dsh_home, load_config
 from ..errors import ConfigError
 from ..structure import did_you_mean
 from . import complain
+from .parser import LIMITS
 
 if TYPE_CHECKING:
     from ..harness import Harness
@@ -52,13 +53,17 @@ def settle(args: argparse.Namespace) -> Start:
     cwd = _directory(args.cd)
     home = dsh_home(os.environ)
     warn = _silent if args.quiet else complain
-    config = load_config(cwd=cwd, home=home, environ=os.environ, overrides=args.config, profile=args.profile)
+    overrides = [*args.config, *_limits(args)]
+    config = load_config(cwd=cwd, home=home, environ=os.environ, overrides=overrides, profile=args.profile)
     if getattr(args, "model", None):
         config = evolve(config, model=args.model)
     for name in ("system_prompt", "append_system_prompt"):
         if getattr(args, name, None) is not None:
             config = evolve(config, **{name: getattr(args, name)})
     config = _plugins(config, args)
+    if args.debug:
+        checks = {"enabled": True, **config.tables.get("invariants", {})}
+        config = evolve(config, tables={**config.tables, "invariants": checks})
     named = [_Named(spec, "plugins.load: ", home) for spec in config.plugins.load]
     named += [_Named(spec, "--plugin ", cwd) for spec in args.plugin]
     extras = _load(named)
@@ -68,6 +73,14 @@ def settle(args: argparse.Namespace) -> Start:
             if name not in known:
                 complain(f"--no-plugin {name}: there is no such plugin{did_you_mean(name, known)}")
     return Start(config, cwd, home, extras, warn, args.safe_mode)
+
+
+def _limits(args: argparse.Namespace) -> Iterator[str]:
+    """The flags that limit a run, as settings."""
+    for flag, key in LIMITS.items():
+        value = getattr(args, flag, None)
+        if value is not None:
+            yield f"budget.{key}={value}"
 
 
 def _plugins(config: Config, args: argparse.Namespace) -> Config:
@@ -131,7 +144,9 @@ def opened(start: Start, more: Mapping[str, object] | None = None) -> AbstractAs
     from ..harness import open_harness
 
     plugins = {**start.plugins, **(more or {})}
-    return open_harness(start.config, plugins=plugins, safe_mode=start.safe_mode, home=start.home, warn=start.warn)
+    # The agents of [[agents]] are for programs that embed dsh; a command makes its own.
+    config = evolve(start.config, agents=())
+    return open_harness(config, plugins=plugins, safe_mode=start.safe_mode, home=start.home, warn=start.warn)
 
 
 def _silent(message: str) -> None:

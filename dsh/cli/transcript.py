@@ -19,7 +19,7 @@ from ..session.events import (
 )
 from .progress import one_line
 
-__all__ = ["transcript"]
+__all__ = ["clean", "transcript"]
 
 RESULT_LINES = 12
 
@@ -43,21 +43,22 @@ def transcript(events: Iterable[Event]) -> Iterator[str]:
                 if text.strip():
                     yield from _said("assistant, interrupted" if data.interrupted else "assistant", text)
             case ToolCall():
-                yield f"[{data.name}] {one_line(data.arguments)}"
+                yield f"[{one_line(data.name)}] {one_line(data.arguments)}"
             case ToolResult():
                 lines = text_of(data.content).splitlines()
-                yield from (f"  | {_clean(line)}" for line in lines[:RESULT_LINES])
+                yield from (f"  | {clean(line)}" for line in lines[:RESULT_LINES])
                 if len(lines) > RESULT_LINES:
                     yield f"  | … {len(lines) - RESULT_LINES} more lines"
             case TurnEnd() if data.reason.kind != "completed":
                 why = data.reason.message or data.reason.reason
-                yield f"--- turn {data.turn} ended: {data.reason.kind}{f': {_clean(why)}' if why else ''}"
+                yield f"--- turn {data.turn} ended: {data.reason.kind}{f': {clean(why)}' if why else ''}"
 
 
 def _said(who: str, text: str) -> Iterator[str]:
     yield f"{who}:"
-    yield from (f"  {_clean(line)}" for line in text.splitlines())
+    yield from (f"  {clean(line)}" for line in text.splitlines())
 
 
-def _clean(line: str) -> str:
+def clean(line: str) -> str:
+    """`line` without signs that steer a terminal."""
     return "".join(sign if sign.isprintable() or sign == "\t" else "\N{REPLACEMENT CHARACTER}" for sign in line)

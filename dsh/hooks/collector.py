@@ -65,6 +65,14 @@ class Collector(Generic[T]):
         Raises:
             PluginError: two of one layer have the same name; the message names both plugins.
         """
+        return [item for item, _ in self.layered(name_of, what)]
+
+    def layered(self, name_of: Callable[[T], str], what: str) -> list[tuple[T, int]]:
+        """Like `unique`, each item with the layer it was added in; 0 is the program's.
+
+        Raises:
+            PluginError: two of one layer have the same name; the message names both plugins.
+        """
         found: dict[str, _Entry[T]] = {}
         for entry in self._sorted():
             name = name_of(entry.item)
@@ -73,7 +81,7 @@ class Collector(Generic[T]):
                 raise PluginError(f"two plugins add the {what} {name!r}: {other.plugin} and {entry.plugin}")
             if other is None or entry.layer > other.layer:
                 found[name] = entry
-        return [entry.item for entry in self._sorted() if found[name_of(entry.item)] is entry]
+        return [(entry.item, entry.layer) for entry in self._sorted() if found[name_of(entry.item)] is entry]
 
     def _sorted(self) -> list[_Entry[T]]:
         return sorted(self._entries, key=lambda entry: entry[:3])

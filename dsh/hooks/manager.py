@@ -57,6 +57,7 @@ class PluginManager(pluggy.PluginManager):
         settings: shared by all layers.
         distributions: by plugin name, the distribution it came from and its version.
         failed, blocked: the plugins that could not, and those that should not be loaded.
+        on_gone: told the name of each plugin that was taken out.
     """
 
     def __init__(self, parent: PluginManager | None = None, settings: Settings | None = None) -> None:
@@ -67,6 +68,7 @@ class PluginManager(pluggy.PluginManager):
         self.distributions: dict[str, tuple[str, str]] = {}
         self.failed: dict[str, LoadFailure] = {}
         self.blocked: set[str] = set()
+        self.on_gone: Callable[[str], None] | None = None
         self._numbers: Iterator[int] = itertools.count() if parent is None else parent._numbers
         self._registered: dict[str, int] = {}
         self._inherited: set[str] = set()
@@ -132,6 +134,8 @@ class PluginManager(pluggy.PluginManager):
         self._registered.pop(str(label), None)
         self._inherited.discard(str(label))
         self.relay._forget()
+        if self.on_gone is not None:
+            self.on_gone(str(label))
         return found
 
     @contextmanager

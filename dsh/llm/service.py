@@ -32,7 +32,23 @@ class LlmService:
                     code="DUPLICATE_ADAPTER",
                 )
             found[provider], owners[provider] = adapter, plugin
-        self.adapters: Mapping[str, Adapter] = found
+        self._adapters, self._owners = found, owners
+
+    @property
+    def adapters(self) -> Mapping[str, Adapter]:
+        """The adapters, by provider."""
+        return self._adapters
+
+    async def drop(self, plugin: str) -> None:
+        """Close the adapters of a plugin; nobody serves their providers any more.
+
+        Raises:
+            Exception: closing one failed; the others of that plugin are dropped unclosed.
+        """
+        dropped = [self._adapters.pop(provider) for provider, owner in self._owners.items() if owner == plugin]
+        self._owners = {provider: owner for provider, owner in self._owners.items() if owner != plugin}
+        for adapter in dropped:
+            await adapter.aclose()
 
     def models(self) -> list[str]:
         """The models that are known by name, as ``provider/name``."""

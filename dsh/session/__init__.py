@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .codec import Codec
     from .events import Event, OtherData, Replace
     from .header import canonical, diff, fold, owed
+    from .keeper import SessionStore, SessionWriter, title_of
     from .lines import EventLog, parse_log
     from .log import Session
     from .rebuild import rebuild_request
@@ -31,6 +32,8 @@ _HOMES = {
     "SessionHeader": "store",
     "SessionInfo": "store",
     "SessionQuery": "store",
+    "SessionStore": "keeper",
+    "SessionWriter": "keeper",
     "Sessions": "sessions",
     "SessionsFound": "store",
     "StoredSession": "store",
@@ -45,6 +48,7 @@ _HOMES = {
     "pairing_balanced": "surface",
     "parse_log": "lines",
     "rebuild_request": "rebuild",
+    "title_of": "keeper",
 }
 
 __all__ = [
@@ -58,6 +62,8 @@ __all__ = [
     "SessionHeader",
     "SessionInfo",
     "SessionQuery",
+    "SessionStore",
+    "SessionWriter",
     "Sessions",
     "SessionsFound",
     "StoredSession",
@@ -72,6 +78,7 @@ __all__ = [
     "pairing_balanced",
     "parse_log",
     "rebuild_request",
+    "title_of",
 ]
 
 

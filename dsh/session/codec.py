@@ -146,10 +146,9 @@ class Codec:
             raise CorruptSession(f"the header is not JSON: {error}") from None
         if not isinstance(record, dict) or record.get("type") != "session":
             raise CorruptSession("the first line is not the header of a session")
-        if record.get("version") != FORMAT:
-            raise CorruptSession(
-                f"log format {record.get('version')!r} is not known; this version of dsh reads {FORMAT}"
-            )
+        version = record.get("version")
+        if type(version) is not int or version != FORMAT:
+            raise CorruptSession(_other_format(version))
         return cast(SessionHeader, self._structure(record, SessionHeader, "session"))
 
     def to_json(self, value: Any) -> Json:
@@ -197,6 +196,17 @@ class _Unstructurers(dict[type[Any], ToJson]):
         function: ToJson = converter().get_unstructure_hook(cls)
         self[cls] = function
         return function
+
+
+def _other_format(version: Json) -> str:
+    if type(version) is not int:
+        return f"the header's version is {version!r}, which is no log format"
+    if version > FORMAT:
+        return (
+            f"log format {version} is newer than this dsh, which knows {FORMAT}: "
+            "the session was written by a later version; install that one to read it"
+        )
+    return f"log format {version} is older than this dsh, which knows {FORMAT} and has no way to convert it"
 
 
 def _unserializable(data: object, error: Exception) -> str:

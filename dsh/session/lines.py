@@ -23,7 +23,7 @@ from .surface import Surface
 if TYPE_CHECKING:
     from .codec import Codec
 
-__all__ = ["EventLog", "ParsedLog", "parse_log"]
+__all__ = ["EventLog", "ParsedLog", "is_foreign", "parse_log"]
 
 _DIGITS_MATTER = frozenset((RequestHeader.type, RequestHeaderDelta.type))
 """The types with JSON of somebody else's in them, whose integers may be long."""
@@ -131,7 +131,8 @@ class ParsedLog:
 def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
     """Read a log: a header line, then a line for each event.
 
-    Only lines that end in a newline count.  What cannot be read behind the last end of a turn was
+    Only lines that end in a newline count.  A record without a number is no event of this version; it is
+    passed over, and stays where it is.  What cannot be read behind the last end of a turn was
     being written when the program died, and is left out.
 
     Args:
@@ -159,16 +160,19 @@ def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Eve
     """The events of a log's lines, and how many bytes they are."""
     items: list[Event | bytes] = []
     surface = Surface()
-    size = 0
+    size = seq = 0
     collecting = gc.isenabled()
     gc.disable()  # nothing here is garbage, and looking for it among so many objects takes half of the time
     try:
-        for seq, line in enumerate(lines[1:]):
+        for number, line in enumerate(lines[1:], 2):
             record = _record(line, seq)
-            if record is None:
-                _refuse_hole(lines, seq + 1, name)
+            if record is None and not is_foreign(line):
+                _refuse_hole(lines, number - 1, seq, name)
                 break
             size += len(line) + 1
+            if record is None:
+                continue
+            seq += 1
             if record["type"] not in _FOLDED:
                 items.append(line)
                 continue
@@ -179,7 +183,7 @@ def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Eve
                 surface.apply(event)
                 items.append(event)
             except (CorruptSession, TypeError) as error:
-                raise CorruptSession(f"{name}, line {seq + 2}: {error}") from None
+                raise CorruptSession(f"{name}, line {number}: {error}") from None
     finally:
         if collecting:
             gc.enable()
@@ -204,12 +208,21 @@ def _record(line: bytes, seq: int | None) -> Json | None:
     return None
 
 
-def _refuse_hole(lines: list[bytes], hole: int, name: str) -> None:
+def is_foreign(line: bytes) -> bool:
+    """Whether this is a whole record of something else than an event: a later version may add such."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(record, dict) and isinstance(record.get("type"), str) and "seq" not in record
+
+
+def _refuse_hole(lines: list[bytes], hole: int, seq: int, name: str) -> None:
     """What is behind the last end of a turn may be cut off; nothing before it."""
     for line in lines[hole:]:
         record = _record(line, None)
         if record is not None and record["type"] == TurnEnd.type:
             raise CorruptSession(
-                f"{name}, line {hole + 1}: this is not the event {hole - 1} of the log, and whole turns follow it. "
+                f"{name}, line {hole + 1}: this is not the event {seq} of the log, and whole turns follow it. "
                 "The file was damaged or changed; restore it from a copy, or delete it."
             )

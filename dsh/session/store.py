@@ -37,16 +37,19 @@ class SessionHeader:
 
 @frozen
 class StoredSession:
-    """A session as a store hands it out: its log is balanced, no turn in it is open.
+    """A session as a store hands it out.  From ``session_open`` its log is balanced: no turn in it is open.
 
     Attributes:
-        events: the log; a lazy sequence, where the store has one.
+        events: the log; a lazy sequence, where the store has one.  If it has a method ``lines()``, that
+            gives the events' lines as they are stored, and whoever wants only a few events made uses it.
         path: the file it lies in, where it lies in a file of its own.
+        rest: how many bytes follow the events that were never completely written; 0 once it is repaired.
     """
 
     header: SessionHeader
     events: Sequence[Event]
     path: str | None = None
+    rest: int = 0
 
 
 @frozen
@@ -109,6 +112,8 @@ class EventTypes(Collector[type[Any]]):
 
     def add(self, cls: type[Any]) -> None:
         """Add a frozen attrs class with a ``type`` class variable, by convention ``plugin-name/event``.
+
+        If it has a property ``notice``, a short text, that is printed to stderr as such events come.
 
         Raises:
             PluginError: it is no such class, or the type has a class already.

@@ -8,7 +8,7 @@
             assert "TR!(c1)" in shape(agent.session.events)
 
 Installed with dsh is a pytest plugin, `dsh.testing.plugin`, whose fixture ``no_leftovers`` fails a
-test that leaves a child process behind.
+test that leaves a Trio task or a child process behind.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from ..agents import Agent, AgentOptions
 from ..config import Config
@@ -53,9 +55,8 @@ __all__ = [
 ]
 
 
-def _loop() -> object:
-    (entry,) = entry_points(group="dsh", name="loop")
-    return entry.load()
+def _installed(name: str) -> dict[str, object]:
+    return {entry.name: entry.load() for entry in entry_points(group="dsh", name=name)}
 
 
 @asynccontextmanager
@@ -66,6 +67,7 @@ async def memory_harness(
     config: Config | None = None,
     warnings: list[str] | None = None,
     check_logs: bool = True,
+    invariants: bool = True,
 ) -> AsyncIterator[Harness]:
     """A harness without files: the loop, a scripted model as ``scripted/model``, and the plugins given.
 
@@ -73,16 +75,26 @@ async def memory_harness(
         replies: the model's script; or give the `model` itself.
         plugins: by name.
         warnings: what the harness warns of is added to it.
-        check_logs: fail when it closes if a log breaks the rules in `dsh.testing.grammar`.
+        check_logs: fail when it closes if a log breaks the rules in `dsh.session.grammar`.
+        invariants: have the plugin `invariants`, if it is installed, check everything else that dsh promises;
+            for a test that breaks a promise on purpose, False.
     """
     model = ScriptedModel(*replies) if model is None else model
-    given = {"loop": _loop(), "model": model, **(plugins or {})}
+    given = {**_installed("loop"), "model": model, **(plugins or {})}
     if check_logs:
         given["log-check"] = LogCheck()
+    if invariants and (checks := _installed("invariants")):
+        given = {**checks, **given}
+        config = Config() if config is None else config
+        config = evolve(config, tables={"invariants": {"enabled": True}, **config.tables})
     heard = warnings if warnings is not None else []
     with tempfile.TemporaryDirectory(prefix="dsh-test-") as home:
         async with open_harness(config, plugins=given, discover=False, home=Path(home), warn=heard.append) as harness:
             yield harness
+        # Where a hook's errors are contained, a violation would show as a warning at most.
+        found = getattr(harness.plugins.get_plugin("invariants.checks"), "violations", ()) if invariants else ()
+        for error in found:
+            raise error
 
 
 @asynccontextmanager
@@ -93,6 +105,7 @@ async def memory_agent(
     config: Config | None = None,
     warnings: list[str] | None = None,
     check_logs: bool = True,
+    invariants: bool = True,
     **create: Any,
 ) -> AsyncIterator[Agent]:
     """An agent in a `memory_harness`, on the scripted model; it is disposed when the block ends.
@@ -102,7 +115,13 @@ async def memory_agent(
     """
     create.setdefault("options", AgentOptions(model="scripted/model"))
     async with memory_harness(
-        *replies, model=model, plugins=plugins, config=config, warnings=warnings, check_logs=check_logs
+        *replies,
+        model=model,
+        plugins=plugins,
+        config=config,
+        warnings=warnings,
+        check_logs=check_logs,
+        invariants=invariants,
     ) as harness:
         yield harness.create_agent(**create).agent
 
@@ -214,21 +233,28 @@ def _word(event: Event) -> str:
 
 def child_processes(pid: int | None = None) -> list[int]:
     """The ids of the live descendants of a process (default: this one); empty where ``/proc`` is missing."""
-    parents: dict[int, int] = {}
-    try:
-        entries = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    for entry in entries:
-        try:
-            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[entry] = int(fields[1])
     found: list[int] = []
-    frontier = {os.getpid() if pid is None else pid}
-    while frontier:
-        frontier = {child for child, parent in parents.items() if parent in frontier}
-        found += sorted(frontier)
-    return found
+    waiting = [os.getpid() if pid is None else pid]
+    while waiting:
+        children = _children(waiting.pop())
+        found += children
+        waiting += children
+    return sorted(found)
+
+
+def _children(pid: int) -> list[int]:
+    """The live children of a process, whichever of its threads started them."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    except OSError:
+        pass
+    return [child for child in found if _is_alive(child)]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from trio.lowlevel import Task
 
 __all__ = ["no_leftovers"]
 
 PATIENCE = 5.0
 """Seconds that a child process has to disappear after a test."""
+ROUNDS = 20
+"""How often the Trio loop turns after a test before a task that is still there counts as left behind."""
 
 
 @pytest.fixture
-def no_leftovers() -> Iterator[None]:
-    """Fail a test that leaves child processes behind."""
+def no_leftovers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves Trio tasks or child processes behind."""
     from . import child_processes
 
+    _watch_tasks(request.node)
     before = set(child_processes())
     yield
     deadline = time.monotonic() + PATIENCE
@@ -25,3 +34,57 @@ def no_leftovers() -> Iterator[None]:
         time.sleep(0.02)
     if left:
         pytest.fail(f"the test left child processes behind: {sorted(left)}")
+
+
+def _watch_tasks(item: Any) -> None:
+    """Have the test's function look for tasks when it is through; only inside of the loop can they be seen."""
+    function: Any = getattr(item, "obj", None)
+    if hasattr(function, "hypothesis"):
+        function.hypothesis.inner_test = _watched(function.hypothesis.inner_test)
+    elif inspect.iscoroutinefunction(function):
+        item.obj = _watched(function)
+
+
+def _watched(function: Callable[..., Any]) -> Callable[..., Any]:
+    if not inspect.iscoroutinefunction(function) or getattr(function, "_trio_test_runner_wrapped", False):
+        return function
+    awaited: Callable[..., Awaitable[object]] = function
+
+    @functools.wraps(function)
+    async def watched(*args: Any, **kwargs: Any) -> None:
+        import trio
+
+        before = set(_tasks())
+        await awaited(*args, **kwargs)
+        for _ in range(ROUNDS):
+            left = _started_since(before)
+            if not left:
+                return
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        raise AssertionError(f"the test left tasks behind: {', '.join(sorted(task.name for task in left))}")
+
+    return watched
+
+
+def _tasks() -> Iterator[Task]:
+    """All tasks of the loop, parents first."""
+    import trio
+
+    root = trio.lowlevel.current_root_task()
+    waiting = [root] if root is not None else []
+    while waiting:
+        task = waiting.pop()
+        yield task
+        waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+
+
+def _started_since(before: set[Task]) -> list[Task]:
+    """The tasks that are new, but for those in the nursery of a fixture, which ends them."""
+    import trio
+
+    root, left = trio.lowlevel.current_root_task(), list[Any]()
+    for task in _tasks():
+        parent = None if task.parent_nursery is None else task.parent_nursery.parent_task
+        if task not in before and (parent is root or parent in left):
+            left.append(task)
+    return left

@@ -21,6 +21,7 @@ from ..errors import DshError, ToolError, ToolNotFoundError, blamed_message
 from ..jsonvalue import Json
 from ..messages import Block as ContentBlock
 from ..messages import HookContext, Text
+from .restrict import VisibleTools
 from .schema import check_arguments
 from .tool import Tool, ToolCall, ToolErrorInfo, ToolResult, result_of
 
@@ -79,6 +80,8 @@ async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolRes
         except Exception as exc:
             return error_result(exc)
 
+    if isinstance(tools, VisibleTools) and tools.masked(call.name):
+        return await body()  # nobody runs elsewhere what was taken away from the agent
     try:
         result = await hook.tools_execute(agent=call.agent, call=call, default=body)
         return expected("tools_execute", result, ToolResult)

@@ -116,8 +116,12 @@ class Tools(Collector[Tool]):
         Raises:
             PluginError: two plugins of one scope add a tool of the same name.
         """
-        tools = self.unique(lambda tool: tool.name, "tool")
-        return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        return {name: tool for name, (tool, _) in self.layered_by_name().items()}
+
+    def layered_by_name(self) -> dict[str, tuple[Tool, int]]:
+        """Like `by_name`, each tool with the layer of the plugin that offers it; 0 is the program's."""
+        tools = self.layered(lambda tool: tool.name, "tool")
+        return {tool.name: (tool, layer) for tool, layer in sorted(tools, key=lambda pair: pair[0].name)}
 
 
 def result_of(output: Any) -> ToolResult:

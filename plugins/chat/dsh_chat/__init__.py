@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from dsh.hooks import PluginManager
     from dsh.jsonvalue import Json
     from dsh.llm.adapter import Adapters
+    from dsh.llm.http.service import Connect
     from dsh.secrets import Secrets
-    from dsh_chat.providers import Connect, Provider, ProviderSettings
+    from dsh_chat.providers import Provider, ProviderSettings
 
 __all__ = ["ChatHooks", "Providers"]
 

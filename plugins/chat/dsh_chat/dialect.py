@@ -10,11 +10,12 @@ from attrs import evolve, field, fields_dict, frozen
 from dsh.errors import ConfigError
 from dsh.jsonvalue import Json, freeze
 
-__all__ = ["Dialect", "SendReasoning", "dialect_of"]
+__all__ = ["Dialect", "Protocol", "SendReasoning", "dialect_of"]
 
+Protocol: TypeAlias = Literal["chat", "responses"]
 SendReasoning: TypeAlias = Literal["never", "tool-calls", "always"]
 
-_RESERVED = ("messages", "model", "stream", "tools")
+_RESERVED = ("input", "instructions", "messages", "model", "stream", "tools")
 
 
 def _extra_body(value: Mapping[str, Json] | None) -> Mapping[str, Json]:
@@ -30,6 +31,8 @@ class Dialect:
     """How a service differs from the others.
 
     Attributes:
+        dialect: ``chat`` for chat completions; ``responses`` for OpenAI's Responses, which knows no
+            ``max_tokens_field``, ``reasoning_field``, ``system_role``, ``stream_usage`` and ``thinking``.
         max_tokens_field: what the limit of an answer is called.
         send_reasoning: whether the model's thoughts go back to it: ``never``; ``tool-calls``, with
             the messages that call tools; ``always``, also when there were none.
@@ -43,6 +46,7 @@ class Dialect:
         between: seconds to wait for more of it.
     """
 
+    dialect: Protocol = "chat"
     max_tokens_field: str = "max_tokens"
     send_reasoning: SendReasoning = "never"
     reasoning_field: str = "reasoning_content"
@@ -66,9 +70,10 @@ def dialect_of(provider: str, values: Mapping[str, Json], base: Dialect) -> Dial
             known = ", ".join(fields_dict(Dialect))
             raise ConfigError(f"the provider {provider!r} has a switch {name!r} that there is not; there are {known}")
     made = evolve(base, **values)
-    if made.send_reasoning not in get_args(SendReasoning):
-        known = ", ".join(get_args(SendReasoning))
-        raise ConfigError(f"providers.{provider}.send_reasoning is {made.send_reasoning!r}; it takes one of {known}")
+    for name, choices in (("dialect", Protocol), ("send_reasoning", SendReasoning)):
+        if (chosen := getattr(made, name)) not in get_args(choices):
+            known = ", ".join(get_args(choices))
+            raise ConfigError(f"providers.{provider}.{name} is {chosen!r}; it takes one of {known}")
     if made.first_byte <= 0 or made.between <= 0:
         raise ConfigError(f"providers.{provider}: first_byte and between are seconds and must be above 0")
     return made

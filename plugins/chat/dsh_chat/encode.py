@@ -7,6 +7,7 @@ message that called, every call has one, arguments are JSON objects, nothing is 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -15,29 +16,29 @@ from dsh.llm.adapter import Request
 from dsh.messages import Message, Reasoning, ToolCallBlock, ToolResultBlock, ToolSchema, text_of
 from dsh_chat.dialect import Dialect
 
-__all__ = ["Encoder"]
+__all__ = ["NO_TEXT", "Encoder", "Part", "call_arguments", "call_name", "own_thought"]
 
 _HEADS = 128
-_NO_TEXT = "(no output)"
+NO_TEXT = "(no output)"
 _NO_RESULT = "(the call was not answered)"
 _BAD_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @frozen
-class _Part:
+class Part:
     """One message, encoded.
 
     Attributes:
         data: what is sent of it beside results; empty for none.
         calls: ids that must be answered after it.
-        results: the id of each call, and its answer.
+        results: the id of each call, its answer, and the answer's text.
+        closing: it is from the assistant, so that nothing before it can be answered any more.
     """
 
     data: bytes
     calls: tuple[str, ...] = ()
-    results: tuple[tuple[str, bytes], ...] = ()
+    results: tuple[tuple[str, bytes, str], ...] = ()
     closing: bool = False
-    """From the assistant: nothing before it can be answered any more."""
 
 
 @frozen(eq=False)
@@ -58,14 +59,13 @@ class Encoder:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._memo_key = f"chat:{dialect.send_reasoning}:{dialect.reasoning_field}:{dialect.system_role}"
-        self._list_key = f"{self._memo_key}:list"
+        self._memo_key = f"{dialect.dialect}:{dialect.send_reasoning}:{dialect.reasoning_field}:{dialect.system_role}"
         self._heads: dict[tuple[object, ...], _Head] = {}
 
     def body(self, request: Request, model: str) -> bytes:
         """The body that asks `model` for the answer to `request`."""
         head = self._head(request, model)
-        parts = self._parts(request.messages)
+        parts = self._parts(request.messages, request.model)
         if not parts:
             return head.removesuffix(b",") + b"]}"
         return head + b",".join(parts) + b"]}"
@@ -104,26 +104,29 @@ class Encoder:
             head += dumps({"role": dialect.system_role, "content": request.system}) + b","
         return head
 
-    def _parts(self, messages: tuple[Message, ...]) -> list[bytes]:
-        parts, known = self._take_over(messages)
-        ordered = _Order(parts)
+    def _parts(self, messages: tuple[Message, ...], model: str) -> list[bytes]:
+        # Thoughts go to the model that had them; where none are sent, it does not matter who asks.
+        maker = "" if self._dialect.send_reasoning == "never" else model
+        memo_key, list_key = f"{self._memo_key}:{maker}", f"{self._memo_key}:{maker}:list"
+        parts, known = self._take_over(messages, list_key)
+        ordered = _Order(parts, self._result)
         for message in messages[known:]:
-            part = message.memo.get(self._memo_key)
+            part = message.memo.get(memo_key)
             if part is None:
-                part = message.memo[self._memo_key] = self._encode(message)
+                part = message.memo[memo_key] = self._encode(message, maker)
             ordered.add(part)
         if not ordered.clean:
             # The list now ends in a guess that the next message may disprove.
             ordered.close()
         elif messages:
-            messages[-1].memo[self._list_key] = (messages[:-1], parts)
+            messages[-1].memo[list_key] = (messages[:-1], parts)
         return parts
 
-    def _take_over(self, messages: tuple[Message, ...]) -> tuple[list[bytes], int]:
+    def _take_over(self, messages: tuple[Message, ...], list_key: str) -> tuple[list[bytes], int]:
         """The list that an earlier request left, and the number of messages it stands for."""
         for last in range(len(messages) - 1, -1, -1):
             # Taken out, because whoever extends the list must be the only one to hold it.
-            found = messages[last].memo.pop(self._list_key, None)
+            found = messages[last].memo.pop(list_key, None)
             if found is not None:
                 before, parts = found
                 if messages[:last] == before:
@@ -131,42 +134,49 @@ class Encoder:
                 break
         return [], 0
 
-    def _encode(self, message: Message) -> _Part:
+    def _encode(self, message: Message, maker: str) -> Part:
         text = text_of(message.content)
         if message.role == "assistant":
-            return self._assistant(message, text)
+            return self._assistant(message, text, maker)
         if message.role == "system":
-            return _Part(dumps({"role": self._dialect.system_role, "content": text}))
+            return Part(dumps({"role": self._dialect.system_role, "content": text}))
         results = []
         for block in message.content:
             if isinstance(block, ToolResultBlock):
-                said = text_of(block.content) or _NO_TEXT
-                answer = {"role": "tool", "tool_call_id": block.tool_call_id, "content": said}
-                results.append((block.tool_call_id, dumps(answer)))
-        data = dumps({"role": "user", "content": text}) if text or not results else b""
-        return _Part(data, results=tuple(results))
+                said = text_of(block.content) or NO_TEXT
+                results.append((block.tool_call_id, self._result(block.tool_call_id, said), said))
+        data = _said(text) if text or not results else b""
+        return Part(data, results=tuple(results))
 
-    def _assistant(self, message: Message, text: str) -> _Part:
+    def _result(self, call: str, text: str) -> bytes:
+        return dumps({"role": "tool", "tool_call_id": call, "content": text})
+
+    def _assistant(self, message: Message, text: str, maker: str) -> Part:
         calls = [block for block in message.content if isinstance(block, ToolCallBlock)]
         if not calls and not text.strip():
             # Services refuse an answer that says nothing, and it is nothing to them.
-            return _Part(b"")
+            return Part(b"")
         wire: dict[str, Json] = {"role": "assistant", "content": text}
         send = self._dialect.send_reasoning
         if send == "always" or (send == "tool-calls" and calls):
-            wire[self._dialect.reasoning_field] = "".join(b.text for b in message.content if isinstance(b, Reasoning))
+            thoughts = (
+                block.text for block in message.content if isinstance(block, Reasoning) and own_thought(block, maker)
+            )
+            wire[self._dialect.reasoning_field] = "".join(thoughts)
         if calls:
             wire["tool_calls"] = [_call(call) for call in calls]
-        return _Part(dumps(wire), calls=tuple(dict.fromkeys(call.id for call in calls)), closing=True)
+        return Part(dumps(wire), calls=tuple(dict.fromkeys(call.id for call in calls)), closing=True)
 
 
 class _Order:
     """Puts encoded messages where a service wants them, as long as nothing is open at the end."""
 
-    __slots__ = ("_held", "_open", "_parts")
+    __slots__ = ("_held", "_open", "_parts", "_result")
 
-    def __init__(self, parts: list[bytes]) -> None:
+    def __init__(self, parts: list[bytes], result: Callable[[str, str], bytes]) -> None:
+        """Args: result: makes the answer to a call."""
         self._parts = parts
+        self._result = result
         self._open: list[str] = []
         self._held: list[bytes] = []
 
@@ -175,17 +185,16 @@ class _Order:
         """All calls are answered."""
         return not self._open
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: Part) -> None:
         """Append `part`; what comes between a call and its result waits for the result."""
         if part.results:
-            for call, answer in part.results:
+            for call, answer, text in part.results:
                 if call in self._open:
                     self._open.remove(call)
                     self._parts.append(answer)
                 else:
                     # Nobody called, so services take it only as something a person said.
-                    said = dumps({"role": "user", "content": loads(answer)["content"]})
-                    (self._held if self._open else self._parts).append(said)
+                    (self._held if self._open else self._parts).append(_said(text))
             if not self._open and self._held:
                 self.close()
         if not part.data:
@@ -199,7 +208,7 @@ class _Order:
     def close(self) -> None:
         """Answer what is open, and let go of what waited."""
         for call in self._open:
-            self._parts.append(dumps({"role": "tool", "tool_call_id": call, "content": _NO_RESULT}))
+            self._parts.append(self._result(call, _NO_RESULT))
         self._open = []
         self._parts.extend(self._held)
         self._held.clear()
@@ -212,14 +221,28 @@ def _tool(tool: ToolSchema) -> Json:
     }
 
 
+def _said(text: str) -> bytes:
+    return dumps({"role": "user", "content": text})
+
+
 def _call(call: ToolCallBlock) -> Json:
-    name = _BAD_IN_NAME.sub("_", call.name)[:64] or "unknown_tool"
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": _arguments(call.arguments)}}
+    function = {"name": call_name(call), "arguments": call_arguments(call)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
-def _arguments(text: str) -> str:
-    """`text` if it is a JSON object, as strict services demand; an empty object otherwise."""
+def call_name(call: ToolCallBlock) -> str:
+    """The name of `call`, as services take it."""
+    return _BAD_IN_NAME.sub("_", call.name)[:64] or "unknown_tool"
+
+
+def call_arguments(call: ToolCallBlock) -> str:
+    """The arguments of `call` if they are a JSON object, as strict services demand; an empty object otherwise."""
     try:
-        return text if isinstance(loads(text), dict) else "{}"
+        return call.arguments if isinstance(loads(call.arguments), dict) else "{}"
     except ValueError:
         return "{}"
+
+
+def own_thought(thought: Reasoning, maker: str) -> bool:
+    """Whether `maker` had that thought, as far as anybody wrote it down."""
+    return thought.model is None or thought.model == maker

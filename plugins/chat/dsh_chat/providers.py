@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from attrs import field, fields_dict, frozen
 from attrs.validators import gt
 
 from dsh.errors import ConfigError
 from dsh.jsonvalue import Json
-from dsh_chat.dialect import Dialect, SendReasoning, dialect_of
+from dsh.llm.http.keys import check_headers, check_key, check_name, check_url, secret_headers
+from dsh.llm.http.service import Connect
+from dsh_chat.dialect import Dialect, Protocol, SendReasoning, dialect_of
 
 __all__ = [
     "BUILT_IN",
     "BuiltIn",
-    "Connect",
     "Provider",
     "ProviderSettings",
     "built_in",
-    "check_headers",
-    "check_key",
-    "check_url",
     "configured",
     "offered",
     "secret_values",
 ]
 
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-Connect: TypeAlias = "Callable[[], Awaitable[tuple[str, str | None]]]"
+_ENDINGS = ("/chat/completions", "/responses")
 
 
 @frozen
@@ -113,6 +108,7 @@ class ProviderSettings:
     models: tuple[str, ...] = ()
     default_model: str | None = None
     connect_timeout: float = field(default=20.0, validator=gt(0))
+    dialect: Protocol | None = None
     max_tokens_field: str | None = None
     send_reasoning: SendReasoning | None = None
     reasoning_field: str | None = None
@@ -124,69 +120,10 @@ class ProviderSettings:
     first_byte: float | None = None
     between: float | None = None
 
-    def dialect(self, provider: str, base: Dialect) -> Dialect:
+    def switches(self, provider: str, base: Dialect) -> Dialect:
         """`base` with the switches that this table sets."""
         given = {name: getattr(self, name) for name in fields_dict(Dialect)}
         return dialect_of(provider, {name: value for name, value in given.items() if value is not None}, base)
-
-
-def _check_name(name: str) -> None:
-    if not name or "/" in name or name.split() != [name]:
-        raise ConfigError(
-            f"{name!r} cannot name a provider: models are called NAME/MODEL, so it has no slash and no space"
-        )
-
-
-def check_key(variable: str, value: str | None) -> tuple[str | None, str | None]:
-    """The key in `value` and what is wrong with it; an empty one is none.  The value is in no message."""
-    key = (value or "").strip()
-    if not key:
-        return None, f"there is no key; set {variable}"
-    if not key.isascii() or not key.isprintable() or " " in key:
-        return (
-            None,
-            f"{variable} holds no key: there is a line break, a space or a letter outside of ASCII in it; set it anew",
-        )
-    return key, None
-
-
-def check_url(what: str, url: str) -> str:
-    """`url` without what a request adds to it.
-
-    Raises:
-        ConfigError: it is no address of an HTTP service; names `what` has to be corrected.
-    """
-    url = url.strip().rstrip("/").removesuffix("/chat/completions")
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        good = False
-    if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigError(f"{what} is no address of a service; it looks like https://host/v1")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"{what} has a name or password in it; put the key in a variable and name it with key_env")
-    if parts.query or parts.fragment:
-        raise ConfigError(f"{what} ends in a query or fragment, which a base URL cannot have; remove it")
-    return url
-
-
-def check_headers(provider: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """`headers`, if they can be sent.
-
-    Raises:
-        ConfigError: one cannot; its value is not in the message.
-    """
-    for name, value in headers.items():
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-            raise ConfigError(f"providers.{provider}.headers: {name!r} is no name of a header")
-        if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
-            raise ConfigError(f"providers.{provider}.headers: {name!r} is written by dsh itself; remove it")
-        if not value.isascii() or not value.isprintable():
-            raise ConfigError(
-                f"providers.{provider}.headers.{name}: its value has a line break or a letter outside of ASCII"
-            )
-    return dict(headers)
 
 
 def built_in(name: str, environ: Mapping[str, str], settings: ProviderSettings | None = None) -> Provider:
@@ -199,9 +136,9 @@ def built_in(name: str, environ: Mapping[str, str], settings: ProviderSettings |
     table = settings or ProviderSettings()
     moved = environ.get(own.url_env, "").strip()
     if table.base_url:
-        url = check_url(f"providers.{name}.base_url", table.base_url)
+        url = check_url(f"providers.{name}.base_url", table.base_url, *_ENDINGS)
     elif moved:
-        url = check_url(own.url_env, moved)
+        url = check_url(own.url_env, moved, *_ENDINGS)
     else:
         url = own.base_url
     elsewhere = url != own.base_url
@@ -214,10 +151,10 @@ def built_in(name: str, environ: Mapping[str, str], settings: ProviderSettings |
         url,
         key,
         variable,
-        check_headers(name, table.headers),
+        check_headers(f"providers.{name}", table.headers),
         table.models or own.models,
         table.default_model,
-        table.dialect(name, own.elsewhere if elsewhere else own.dialect),
+        table.switches(name, own.elsewhere if elsewhere else own.dialect),
         connect_timeout=table.connect_timeout,
         configured=problem is None,
         problem=problem,
@@ -233,7 +170,7 @@ def configured(name: str, settings: ProviderSettings, environ: Mapping[str, str]
     """
     if name in BUILT_IN:
         return built_in(name, environ, settings)
-    _check_name(name)
+    check_name(name)
     if not settings.base_url:
         raise ConfigError(f"[providers.{name}] has no base_url; add one, such as https://host/v1")
     key: str | None = None
@@ -242,13 +179,13 @@ def configured(name: str, settings: ProviderSettings, environ: Mapping[str, str]
         key, problem = check_key(settings.key_env, environ.get(settings.key_env))
     return Provider(
         name,
-        check_url(f"providers.{name}.base_url", settings.base_url),
+        check_url(f"providers.{name}.base_url", settings.base_url, *_ENDINGS),
         key,
         settings.key_env,
-        check_headers(name, settings.headers),
+        check_headers(f"providers.{name}", settings.headers),
         settings.models,
         settings.default_model,
-        settings.dialect(name, Dialect()),
+        settings.switches(name, Dialect()),
         connect_timeout=settings.connect_timeout,
         configured=problem is None,
         problem=problem,
@@ -270,7 +207,7 @@ def offered(
     Raises:
         ConfigError: an argument is wrong.
     """
-    _check_name(name)
+    check_name(name)
     if base_url is None and connect is None:
         raise ConfigError(f"the provider {name!r} has neither base_url nor connect; give one of them")
     key, problem = (None, None) if api_key is None else check_key(f"the api_key of {name}", api_key)
@@ -278,10 +215,10 @@ def offered(
         raise ConfigError(problem)
     return Provider(
         name,
-        None if base_url is None else check_url(f"the base_url of {name}", base_url),
+        None if base_url is None else check_url(f"the base_url of {name}", base_url, *_ENDINGS),
         key,
         None,
-        check_headers(name, headers),
+        check_headers(f"providers.{name}", headers),
         models,
         dialect=dialect_of(name, dialect, Dialect()),
         connect=connect,
@@ -296,9 +233,5 @@ def secret_values(tables: Mapping[str, ProviderSettings], environ: Mapping[str, 
     }
     found = {name: environ[name].strip() for name in sorted(variables) if environ.get(name, "").strip()}
     for provider, table in tables.items():
-        for name, value in table.headers.items():
-            if _SECRET_HEADER.search(name):
-                found[f"providers.{provider}.headers.{name}"] = value
-                if (bare := value.rpartition(" ")[2]) != value:
-                    found[f"the key in providers.{provider}.headers.{name}"] = bare
+        found.update(secret_headers(f"providers.{provider}", table.headers))
     return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import orjson
 
 from dsh.errors import LlmError
-from dsh.jsonvalue import clean, dumps, loads
+from dsh.jsonvalue import dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
+from dsh.llm.http.failures import shorten, stream_failure
+from dsh.llm.http.sse import ErrorData
+from dsh.llm.http.wire import OpenBlock, malformed, parse
 from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
-from dsh_chat.failures import shorten, stream_failure
-from dsh_chat.sse import ErrorData
 from dsh_chat.usage import token_usage
 
 __all__ = ["Translator"]
@@ -32,31 +32,6 @@ _FINISHES = {
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
-class _Block:
-    """A block that is being received."""
-
-    __slots__ = ("carry", "id", "index", "key", "name", "pieces")
-
-    def __init__(self, index: int, key: object = None) -> None:
-        self.index = index
-        self.key = key
-        self.id = ""
-        self.name = ""
-        self.pieces: list[str] = []
-        self.carry = ""
-
-    def text(self) -> str:
-        return "".join(self.pieces) + self.carry
-
-    def join(self, piece: str) -> str:
-        """`piece`, recorded; half of a surrogate pair at its end waits for the other half."""
-        piece = self.carry + piece
-        self.carry = piece[-1] if "\ud800" <= piece[-1] <= "\udbff" else ""
-        piece = clean(piece[:-1] if self.carry else piece)
-        self.pieces.append(piece)
-        return piece
-
-
 class Translator:
     """Takes the data of a stream's events in order and gives chunks.
 
@@ -64,12 +39,14 @@ class Translator:
     appear.  Their ends, the usage and the finish come together, from `finish`.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, maker: str | None = None) -> None:
+        """Args: maker: the model that is asked, as in its request, by which its thoughts are known again."""
         self._provider = provider
-        self._blocks: list[tuple[str, _Block]] = []
-        self._text: _Block | None = None
-        self._thought: _Block | None = None
-        self._calls: list[_Block] = []
+        self._maker = maker
+        self._blocks: list[tuple[str, OpenBlock]] = []
+        self._text: OpenBlock | None = None
+        self._thought: OpenBlock | None = None
+        self._calls: list[OpenBlock] = []
         self._usage: Any = None
         self._finish: str | None = None
         self._refused = False
@@ -94,7 +71,7 @@ class Translator:
             if payload.startswith(b"[DONE]"):
                 self.done = True
                 return
-            wire = self._parse(payload)
+            wire = parse(self._provider, payload)
         self.take(wire, out, payload.__class__ is ErrorData)
 
     def take(self, wire: Any, out: list[Chunk], failed: bool = False) -> None:
@@ -118,7 +95,7 @@ class Translator:
                     # Groq had its counters in a place of their own.
                     self._usage = self._usage or (wire.get("x_groq") or {}).get("usage")
         except (AttributeError, TypeError, KeyError) as error:
-            raise self._malformed(dumps(wire)) from error
+            raise malformed(self._provider, dumps(wire)) from error
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.
@@ -133,7 +110,7 @@ class Translator:
             if kind == "text":
                 out.append(BlockEnd(block.index, Text(block.text())))
             elif kind == "reasoning":
-                out.append(BlockEnd(block.index, Reasoning(block.text())))
+                out.append(BlockEnd(block.index, Reasoning(block.text(), model=self._maker)))
             else:
                 call = ToolCallBlock(block.id or f"call-{block.index}", block.name, block.text())
                 out.append(BlockEnd(block.index, call))
@@ -193,8 +170,8 @@ class Translator:
             block.pieces.append(text)
         out.append(ReasoningDelta(block.index, text))
 
-    def _open(self, kind: str, out: list[Chunk], key: object = None) -> _Block:
-        block = _Block(len(self._blocks), key)
+    def _open(self, kind: str, out: list[Chunk], key: object = None) -> OpenBlock:
+        block = OpenBlock(len(self._blocks), key)
         self._blocks.append((kind, block))
         out.append(BlockStart(block.index, kind))
         return block
@@ -229,7 +206,7 @@ class Translator:
             arguments = block.join(arguments)
         out.append(ToolCallDelta(block.index, block.id, block.name or None, arguments))
 
-    def _find(self, index: Any, call_id: str, name: str, arguments: str) -> _Block | None:
+    def _find(self, index: Any, call_id: str, name: str, arguments: str) -> OpenBlock | None:
         """The call that a fragment continues; None if it starts one.
 
         The index decides.  Where it is missing, or used twice, a new id starts a new call.
@@ -255,17 +232,6 @@ class Translator:
 
     def _is_complaint(self, wire: dict[str, Any]) -> bool:
         return wire.get("object") == "error" or wire.get("type") == "error" or bool({"detail", "message"} & wire.keys())
-
-    def _parse(self, payload: bytes) -> Any:
-        """What the fast parser refuses: NaN in logprobs, halves of surrogate pairs."""
-        try:
-            return json.loads(payload)
-        except ValueError as error:
-            raise self._malformed(payload) from error
-
-    def _malformed(self, payload: bytes) -> LlmError:
-        text = shorten(payload.decode("utf-8", "replace"), 200)
-        return LlmError(f"{self._provider} sent data that cannot be understood: {text}", code="MALFORMED_RESPONSE")
 
 
 def _is_object(text: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsh.messages import TokenUsage
 
-__all__ = ["token_usage"]
+__all__ = ["response_usage", "token_usage"]
 
 
 def token_usage(wire: Mapping[str, Any]) -> TokenUsage:
@@ -22,6 +22,19 @@ def token_usage(wire: Mapping[str, Any]) -> TokenUsage:
         cache_read_tokens=read,
         cache_write_tokens=write,
         reasoning_tokens=_first(completion.get("reasoning_tokens"), wire.get("reasoning_tokens")),
+    )
+
+
+def response_usage(wire: Mapping[str, Any]) -> TokenUsage:
+    """`token_usage`, in the words of Responses."""
+    details = _details(wire, "input_tokens_details")
+    read, write = _first(details.get("cached_tokens")), _first(details.get("cache_write_tokens"))
+    return TokenUsage(
+        input_tokens=max(0, (_first(wire.get("input_tokens")) or 0) - (read or 0) - (write or 0)),
+        output_tokens=_first(wire.get("output_tokens")) or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        reasoning_tokens=_first(_details(wire, "output_tokens_details").get("reasoning_tokens")),
     )
 
 

@@ -287,9 +287,9 @@ def test_message_is_encoded_once() -> None:
     encoder, counted = Encoder(Dialect()), []
 
     class Counting(Encoder):
-        def _encode(self, message: Message) -> Any:
+        def _encode(self, message: Message, maker: str) -> Any:
             counted.append(message)
-            return encoder._encode(message)
+            return encoder._encode(message, maker)
 
     counting = Counting(Dialect())
     history: list[Message] = []
@@ -325,3 +325,20 @@ def test_changed_tools_change_the_request() -> None:
     for name in ("one", "two", "one"):
         made = json.loads(encoder.body(Request("house/m", (user("x"),), tools=(ToolSchema(name, "", schema),)), "m"))
         assert made["tools"][0]["function"]["name"] == name
+
+
+def test_thoughts_go_back_to_the_model_that_had_them() -> None:
+    encoder = Encoder(Dialect(send_reasoning="always"))
+    thoughts = (
+        Reasoning("unsigned "),
+        Reasoning("own ", model="house/m"),
+        Reasoning("foreign", "seal", model="other/m"),
+    )
+    messages = (user("go"), Message("assistant", [*thoughts, Text("a")]), user("on"))
+
+    def sent(model: str) -> Any:
+        return json.loads(encoder.body(Request(model, messages), "m"))["messages"][1]["reasoning_content"]
+
+    assert sent("house/m") == "unsigned own "
+    assert sent("house/n") == "unsigned "
+    assert sent("house/m") == "unsigned own "

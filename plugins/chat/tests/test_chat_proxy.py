@@ -15,10 +15,10 @@ import trio
 from attrs import define, field
 from dsh_chat.adapter import ChatAdapter
 from dsh_chat.providers import Provider
-from dsh_chat.transport import tls_context
 
 from dsh import LlmError, Message, Request
 from dsh.llm.chunks import TextDelta
+from dsh.llm.http.transport import tls_context
 
 EVENTS = b"".join(
     b'data: {"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":%s}]}\n\n' % pair

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from dsh_chat.sse import ErrorData
 from dsh_chat.translate import Translator
 
 from dsh import FinishReason, LlmError, Reasoning, Text, TokenUsage, ToolCallBlock
 from dsh.llm.assembler import Assembler
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, TextDelta, ToolCallDelta, Usage
+from dsh.llm.http.sse import ErrorData
 
 
 def wire(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh import StashKey, hookimpl
+from dsh import StashKey, hookimpl, tool_allowed
 
 if TYPE_CHECKING:
     from dsh import Agent, Harness, Tool
@@ -43,7 +43,6 @@ def prompt_sections(agent: Agent, sections: Sections) -> None:
     """Say how to use those of the tools that the agent has."""
     from .prompts import SECTIONS
 
-    only, without = agent.options.tools, agent.options.without_tools
     for name, (order, text) in SECTIONS.items():
-        if name not in without and (only is None or name in only):
+        if tool_allowed(agent, name):
             sections.add(f"tool:{name}", text, order)

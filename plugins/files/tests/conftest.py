@@ -34,6 +34,8 @@ class Agent:
     session: Session
     stash: Stash = field(factory=Stash)
     options: AgentOptions = field(factory=AgentOptions)
+    parent: Agent | None = None
+    depth: int = 0
 
 
 @define

@@ -19,12 +19,16 @@ __all__ = ["read_session"]
 
 @hookimpl
 def dsh_configure(harness: Harness) -> None:
-    """Give this harness a store of its own; it implements the session hooks."""
+    """Give this harness a store of its own, if it is chosen; it implements the session hooks."""
     from .files import JsonlConfig, SessionFiles
+    from .stored import StoredFiles
 
     settings = harness.config.section("jsonl", JsonlConfig)
+    if not harness.config.chooses_store("jsonl"):
+        return
     root = Path(settings.root).expanduser().absolute() if settings.root else harness.home / "sessions"
     harness.plugins.register(SessionFiles(root, harness.sessions), "jsonl.store")
+    harness.plugins.register(StoredFiles(root, harness.sessions), "jsonl.stored")
 
 
 def read_session(path: str | Path, codec: Codec | None = None) -> StoredSession:

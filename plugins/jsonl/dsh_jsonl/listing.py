@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dsh import CorruptSession, SessionError
-from dsh.jsonvalue import loads
-from dsh.session import SessionInfo, SessionQuery
+from dsh.session import SessionHeader, SessionInfo, SessionQuery, title_of
 from dsh.session.codec import Codec
 
+from .index import Entry, Index
 from .paths import SUFFIX, bucket
 
 __all__ = ["scan"]
@@ -20,9 +21,6 @@ _WINDOW = 64 * 1024
 """How much of a file is looked at for a title."""
 _LONGEST_HEADER = 1024 * 1024
 _FIRST_MESSAGE = re.compile(rb'^\{"type":"user/message",.*', re.MULTILINE)
-_TEXT = re.compile(rb'"text":("(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,400})')
-_TITLE = 120
-"""How many characters a title has at most."""
 
 
 def scan(root: Path, query: SessionQuery, codec: Codec) -> list[SessionInfo]:
@@ -35,18 +33,21 @@ def scan(root: Path, query: SessionQuery, codec: Codec) -> list[SessionInfo]:
         candidates = sorted(_candidates(root, query), reverse=True)
     except OSError as error:
         raise SessionError(f"cannot list the sessions in {root}: {error.strerror}") from error
+    index = Index(root, lambda path: _read(path, codec))
     found: list[SessionInfo] = []
-    for written, path in candidates:
+    for written, path, size in candidates:
         if query.limit is not None and len(found) >= query.limit:
             break
-        info = _describe(Path(path), written, query, codec)
+        entry = index.entry(path, written, size)
+        info = None if entry is None else _wanted(entry, path, written, query)
         if info is not None:
             found.append(info)
+    index.save([path for _, path, _ in candidates] if query.cwd is None else None)
     return found
 
 
-def _candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str]]:
-    """Time of the last change in milliseconds, and path, of every file that may be wanted."""
+def _candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str, int]]:
+    """Time of the last change in nanoseconds, path and size of every file that may be wanted."""
     try:
         with os.scandir(root) as entries:
             folders = [entry.path for entry in entries if entry.is_dir()]
@@ -59,10 +60,14 @@ def _candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(SUFFIX) and entry.is_file():
-                    yield entry.stat().st_mtime_ns // 1_000_000, entry.path
+                    try:
+                        found = entry.stat()
+                    except FileNotFoundError:
+                        continue  # deleted in between
+                    yield found.st_mtime_ns, entry.path, found.st_size
 
 
-def _describe(path: Path, written: int, query: SessionQuery, codec: Codec) -> SessionInfo | None:
+def _read(path: str, codec: Codec) -> Entry:
     try:
         with open(path, "rb") as stream:
             line = stream.readline(_LONGEST_HEADER)
@@ -70,28 +75,15 @@ def _describe(path: Path, written: int, query: SessionQuery, codec: Codec) -> Se
         header = codec.decode_header(line)
     except (OSError, CorruptSession):
         return None
-    if not start or not query.wants(header):
+    if not start:
         return None
-    return SessionInfo(
-        id=header.id,
-        created_at=header.created_at,
-        updated_at=written,
-        cwd=header.cwd,
-        title=_title(start),
-        path=str(path),
-        parent_session=header.parent_session,
-        seed_length=header.seed_length,
-    )
-
-
-def _title(start: bytes) -> str:
-    """The beginning of the first message's text, as far as it is there."""
     message = _FIRST_MESSAGE.search(start)
-    text = _TEXT.search(message.group()) if message else None
-    if text is None:
-        return ""
-    try:
-        title = " ".join(loads(text.group(1).decode("utf-8", "ignore") + '"').split())
-    except ValueError:
-        return ""
-    return title if len(title) <= _TITLE else title[: _TITLE - 1] + "…"
+    title = title_of(message.group()) if message else ""
+    return [header.id, header.created_at, header.cwd, header.parent_session, header.seed_length, title]
+
+
+def _wanted(entry: list[Any], path: str, written: int, query: SessionQuery) -> SessionInfo | None:
+    id, created_at, cwd, parent, seed_length, title = entry
+    if not query.wants(SessionHeader(id, created_at, cwd, parent, seed_length)):
+        return None
+    return SessionInfo(id, created_at, written // 1_000_000, cwd, title, path, parent, seed_length)

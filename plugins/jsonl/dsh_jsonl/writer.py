@@ -6,113 +6,71 @@ import contextlib
 import errno
 import fcntl
 import os
-import weakref
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from dsh import SessionError, SessionLocked
-from dsh.session import EventLog, Session
+from dsh.session import EventLog, SessionHeader, SessionWriter
 
 __all__ = ["SessionFile", "lock"]
 
 
-class SessionFile:
+class SessionFile(SessionWriter):
     """Writes lines to the end of a file that it has locked.
 
-    Lines that cannot be written are kept and tried again with the next ones, so the file never has a
-    gap; a line of which only a part could be written is taken back.
+    A line of which only a part could be written is taken back, and so is the file if it was the first.
 
     Args:
         path: the file; it is made when the first line is written.
-        header: its first line, without the newline.
+        first: its first line, without the newline.
 
     Attributes:
         fd: the open file, None while it is closed or does not exist.
         size: the bytes of all complete lines.
-        loaded: the events that were in the file when it was opened, until a session claims it.
-        owner: the session whose file it is.
-        released: nobody is expected to write any more; who does closes the file again.
     """
 
-    def __init__(self, path: Path, header: bytes) -> None:
+    def __init__(self, path: Path, header: SessionHeader, first: bytes) -> None:
+        super().__init__(f"the session file {path}", header)
         self.path = path
         self.fd: int | None = None
         self.size = 0
-        self.loaded: EventLog | None = None
-        self.released = False
-        self._owner: weakref.ref[Session] | None = None
-        self._header = header
-        self._pending: list[bytes] = []
+        self._first = first
         self._ragged = False
         self._unsynced = False
         self._new = False
 
-    @property
-    def owner(self) -> Session | None:
-        return None if self._owner is None else self._owner()
-
-    def belongs_to(self, session: Session, lines: Iterable[bytes]) -> None:
-        """Make `session` the owner; `lines` are those of its events that the file does not have yet."""
-        self._owner = weakref.ref(session)
-        self.loaded = None
-        self._pending.extend(lines)
-
-    def add(self, line: bytes) -> None:
-        """Write a line, and those that are left from before.
-
-        Raises:
-            SessionError: the disk refused it; the line is kept.
-        """
-        self._pending.append(line)
-        self.drain()
-
-    def drain(self) -> None:
-        """Write what is left to write.
-
-        Raises:
-            SessionError: the disk refused it; nothing is lost.
-        """
-        if not self._pending:
-            return
+    def write(self, lines: Sequence[bytes]) -> None:
         try:
             fd = self._open() if self.fd is None else self.fd
             if self._ragged:
                 os.ftruncate(fd, self.size)
-            text = b"\n".join((*(() if self.size else (self._header,)), *self._pending, b""))
+            elif self.size:
+                self._check(fd)
+            text = b"\n".join((*(() if self.size else (self._first,)), *lines, b""))
             self._ragged = True  # until all of it is there
             _write(fd, text)
         except OSError as error:
             self._take_back()
-            raise self._refused("write", error) from error
+            raise self.refused("write", error.strerror or error) from error
         self._ragged = False
         self._unsynced = True
         self.size += len(text)
-        self._pending.clear()
 
     def sync(self) -> None:
-        """Make durable what is written.  It blocks; run it in a thread.
-
-        Raises:
-            SessionError: the disk refused it, or the file was deleted.
-        """
         if self.fd is None or not self._unsynced:
             return
         fd = os.dup(self.fd)  # it may be closed meanwhile
         try:
             self._unsynced = False
             os.fsync(fd)
-            if os.fstat(fd).st_nlink == 0:
-                raise SessionError(
-                    f"the session file {self.path} was deleted while the session was open; "
-                    "what follows cannot be resumed"
-                )
+            self._check_links(os.fstat(fd))
             if self._new:
                 _sync_folder(self.path.parent)
                 _sync_folder(self.path.parent.parent)
                 self._new = False
         except OSError as error:
             self._unsynced = True
-            raise self._refused("sync", error) from error
+            raise self.refused("sync", error.strerror or error) from error
         finally:
             os.close(fd)
 
@@ -121,7 +79,6 @@ class SessionFile:
         self.fd, self.size, self.loaded = fd, size, loaded
 
     def close(self) -> None:
-        """Close and unlock the file; a line added later opens it again."""
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
@@ -135,8 +92,6 @@ class SessionFile:
             fd = self._create()
         try:
             lock(fd, self.path)
-            if self.size and not self._ragged and os.fstat(fd).st_size != self.size:
-                raise SessionError(f"the session file {self.path} was changed by another program; resume the session")
         except BaseException:
             os.close(fd)
             raise
@@ -153,9 +108,23 @@ class SessionFile:
                 code="SESSION_ALREADY_EXISTS",
             ) from None
 
+    def _check(self, fd: int) -> None:
+        """Write only behind what was written last: on anything else a line would be damage."""
+        found = os.fstat(fd)
+        self._check_links(found)
+        if found.st_size != self.size:
+            raise SessionError(
+                f"{self.place} was changed by another program: it has {found.st_size} bytes instead of {self.size}. "
+                "Nothing more is written to it; end this program, and resume the session as far as the file has it"
+            )
+
+    def _check_links(self, found: os.stat_result) -> None:
+        if found.st_nlink == 0:
+            raise SessionError(f"{self.place} was deleted while the session was open; what follows cannot be resumed")
+
     def _take_back(self) -> None:
         """Leave nothing behind of a line that is not complete; what fails here is tried again before the next write."""
-        if self.fd is None:
+        if self.fd is None or not self._ragged:
             return
         with contextlib.suppress(OSError):
             if self.size:
@@ -165,12 +134,6 @@ class SessionFile:
                 os.unlink(self.path)
                 self.close()
                 self._ragged = False
-
-    def _refused(self, verb: str, error: OSError) -> SessionError:
-        waiting = (
-            f"; {len(self._pending)} events wait in memory and are written once that is mended" if self._pending else ""
-        )
-        return SessionError(f"cannot {verb} the session file {self.path}: {error.strerror or error}{waiting}")
 
 
 def lock(fd: int, path: Path) -> None:

@@ -1,0 +1,167 @@
+"""``dsh sessions check``: does a stored log keep its promises?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from ...errors import CorruptSession, SessionError, SessionNotFound
+from ...jsonvalue import dumps
+from ...messages import ToolCallBlock
+from ...session import events as ev
+from ...session.fork import lines_of
+from ...session.grammar import LogGrammar
+from ...session.header import fold
+from ...session.store import SessionQuery, StoredSession
+from ...session.surface import Surface
+from ..start import Start, opened
+from ..stored import find, listed, read
+from ..transcript import clean
+
+if TYPE_CHECKING:
+    from ...harness import Harness
+    from ...session.codec import Codec
+
+__all__ = ["Problem", "check", "run"]
+
+
+@frozen
+class Problem:
+    """What is wrong, and in which line of the session's log; the header stands in line 1.
+
+    Attributes:
+        crash: a program that dies leaves logs like this, and opening them mends it.
+    """
+
+    line: int
+    text: str
+    crash: bool = False
+
+
+async def run(args: argparse.Namespace, start: Start) -> int:
+    """Print the problems of one session, or of all of them; 1 if there are any."""
+    worst = 0
+    async with opened(start) as harness:
+        ids = [info.id for info in await listed(harness, SessionQuery())] if args.all else [args.target]
+        for session_id in ids:
+            worst = max(worst, await _one(harness, session_id, args.json))
+        if not ids:
+            print("no sessions")
+    return worst
+
+
+async def _one(harness: Harness, wanted: str, as_json: bool) -> int:
+    session_id, place = wanted, wanted
+    try:
+        stored = await _stored(harness, wanted)
+        session_id, place = stored.header.id, stored.path or stored.header.id
+        found, summary = check(stored, harness.codec)
+    except SessionNotFound:
+        raise
+    except SessionError as error:
+        found, summary = [Problem(1, str(error))], ""
+    if as_json:
+        listing = [{"line": problem.line, "problem": problem.text} for problem in found]
+        print(dumps({"id": session_id, "problems": listing}).decode())
+        return 1 if found else 0
+    for problem in found:
+        print(clean(f"{place}, line {problem.line}: {problem.text}"))
+    if found and all(problem.crash for problem in found):
+        print(f"  if no program is writing it, `dsh sessions repair {session_id}` mends that; so does going on with it")
+    if not found:
+        print(f"{session_id}: {summary}, no problems")
+    return 1 if found else 0
+
+
+async def _stored(harness: Harness, wanted: str) -> StoredSession:
+    try:
+        return await read(harness, (await find(harness, wanted)).id)
+    except SessionNotFound:
+        # One with a damaged header is in no list.
+        stored = await harness.hook.session_read(session_id=wanted)
+        if stored is None:
+            raise
+        return stored
+
+
+def check(stored: StoredSession, codec: Codec) -> tuple[list[Problem], str]:
+    """What is wrong with a stored session, and a few words on what there is.
+
+    What follows a line that cannot be trusted is only read, as nothing can be said of its order.
+    """
+    grammar, requests = LogGrammar(), _Requests()
+    found: list[Problem] = []
+    count, trusted = 0, True
+    for count, line in enumerate(lines_of(stored, codec), 1):
+        try:
+            event = codec.decode(line)
+            if not trusted:
+                continue
+            if event.seq != count - 1:
+                raise CorruptSession(f"this is the event {event.seq}, where {count - 1} should stand")
+            found += [Problem(count + 1, text) for text in (*requests.take(event), *grammar.take(event))]
+        except CorruptSession as error:
+            found.append(Problem(count + 1, str(error)))
+            trusted = False
+    if trusted:
+        found += [Problem(count + 1, text, crash=True) for text in grammar.end()]
+    if stored.rest:
+        text = f"{stored.rest} bytes of an event that was never completely written"
+        found.append(Problem(count + 2, text, crash=True))
+    return found, f"{_many(count, 'event')}, {_many(requests.count, 'request')}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+@define
+class _Requests:
+    """Whether each request can be made again, without making it."""
+
+    count: int = 0
+    header: ev.Header | None = None
+    surface: Surface = field(factory=Surface)
+    asked: bool = True
+    _calls: dict[int, int] = field(factory=dict)
+    _generation: int = 0
+
+    def take(self, event: ev.Event) -> Iterator[str]:
+        """The problems of the next event.
+
+        Raises:
+            CorruptSession: it contradicts what was before.
+        """
+        data = event.data
+        match data:
+            case ev.StepStart():
+                self.asked = False
+                yield from self._unpaired()
+            case ev.RequestHeader() | ev.RequestHeaderDelta():
+                self.header = fold(self.header, data, event.seq)
+            case ev.AssistantChunk() | ev.AssistantMessage() if not self.asked:
+                self.asked = True
+                self.count += 1
+                if self.header is None:
+                    yield f"the request of step {data.step} of turn {data.turn} cannot be made again: it has no header"
+        if isinstance(data, ev.AssistantMessage):
+            self._calls[event.seq] = sum(isinstance(block, ToolCallBlock) for block in data.content)
+        elif isinstance(data, ev.ToolResult):
+            self._calls[event.seq] = -1
+        self.surface.apply(event)
+
+    def _unpaired(self) -> Iterator[str]:
+        """Whether a replacement tore calls and results apart; without one the steps' grammar says it."""
+        if self.surface.generation == self._generation:
+            return
+        self._generation = self.surface.generation
+        open_calls = 0
+        for seq in self.surface:
+            open_calls += self._calls.get(seq, 0)
+            if open_calls < 0:
+                break
+        if open_calls:
+            yield "the request has calls without results, or results without calls, since events were replaced"

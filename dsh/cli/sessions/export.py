@@ -1,0 +1,108 @@
+"""``dsh sessions export``: a session as a document."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...errors import ConfigError, CorruptSession, SessionError
+from ...jsonvalue import loads
+from ...session.fork import lines_of
+from ...session.store import StoredSession
+from ..start import Start, opened
+from ..stored import find, read, told
+
+if TYPE_CHECKING:
+    from ...session.codec import Codec
+
+__all__ = ["FORMATS", "run"]
+
+Pieces: TypeAlias = Iterator[bytes]
+ENDINGS = {".json": "json", ".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
+
+
+async def run(args: argparse.Namespace, start: Start) -> int:
+    """Write the session to stdout, or to a file."""
+    target = _target(args.output, start.cwd)
+    kind = args.format or (ENDINGS.get(target.suffix.lower()) if target is not None else None) or "markdown"
+    async with opened(start) as harness:
+        stored = await read(harness, (await find(harness, args.target)).id)
+        pieces = FORMATS[kind](stored, harness.codec)
+        if target is None:
+            _print(pieces)
+        else:
+            _write(pieces, target, stored)
+    if target is not None:
+        start.warn(f"written to {target}")
+    return 0
+
+
+def _target(output: str | None, cwd: Path) -> Path | None:
+    if output is None or output == "-":
+        return None
+    if not output:
+        raise ConfigError("--output needs the name of a file", code="USAGE")
+    return cwd / Path(output).expanduser()
+
+
+def _print(pieces: Iterable[bytes]) -> None:
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+
+
+def _write(pieces: Iterable[bytes], target: Path, stored: StoredSession) -> None:
+    if stored.path is not None and target.exists() and target.samefile(stored.path):
+        raise ConfigError(f"--output {target} is the session's own file; choose another one", code="USAGE")
+    try:
+        with open(target, "wb", opener=_private) as stream:
+            for piece in pieces:
+                stream.write(piece)
+    except OSError as error:
+        raise SessionError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _private(path: str, flags: int) -> int:
+    """A new file is for its owner alone, as the session's own is."""
+    return os.open(path, flags, 0o600)
+
+
+def _json(stored: StoredSession, codec: Codec) -> Pieces:
+    """``{"header": ..., "events": [...]}``, an event a line."""
+    yield b'{"header":' + codec.encode_header(stored.header) + b',"events":['
+    between = b"\n"
+    for number, line in enumerate(lines_of(stored, codec), 2):
+        try:
+            loads(line)
+        except ValueError as error:
+            place = stored.path or f"session {stored.header.id}"
+            raise CorruptSession(f"{place}, line {number}: not JSON: {error}") from None
+        yield between + line
+        between = b",\n"
+    yield b"\n]}\n"
+
+
+def _markdown(stored: StoredSession, codec: Codec) -> Pieces:
+    from .markdown import document
+
+    return _document(document, stored, codec)
+
+
+def _html(stored: StoredSession, codec: Codec) -> Pieces:
+    from .html import page
+
+    return _document(page, stored, codec)
+
+
+def _document(make: Callable[..., Iterator[str]], stored: StoredSession, codec: Codec) -> Pieces:
+    from .story import story, totals
+
+    pieces = make(stored.header, totals(told(stored, codec)), story(told(stored, codec), codec))
+    return (piece.encode("utf-8", "replace") for piece in pieces)
+
+
+FORMATS: dict[str, Callable[[StoredSession, Codec], Pieces]] = {"json": _json, "markdown": _markdown, "html": _html}

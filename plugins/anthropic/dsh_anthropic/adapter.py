@@ -1,0 +1,55 @@
+"""The adapter of one service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dsh.llm.adapter import Request
+from dsh.llm.http.service import Service
+from dsh_anthropic.encode import Encoder
+from dsh_anthropic.settings import Provider
+from dsh_anthropic.stream import MessageStream
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AnthropicAdapter"]
+
+
+class AnthropicAdapter:
+    """Speaks the Messages API with one `Provider`.
+
+    Any number of requests may be under way; each has a connection of its own.
+
+    Attributes:
+        models: names that are known to work.
+        configured: it has what it needs to be asked.
+        broken: what is wrong with the key that it was given; None if nothing is, or if there is no key.
+        default_model: what to ask when nobody named a model, without the provider's name.
+    """
+
+    def __init__(self, provider: Provider, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Args: transport: what sends the requests, such as `httpx.MockTransport`; found when needed, if not given."""
+        self._provider = provider
+        self._encoder = Encoder(provider.name, provider.settings)
+        self._service = Service(provider.place, transport)
+        self.models: Sequence[str] = provider.models
+        self.configured = provider.configured
+        self.broken = provider.broken
+        self.default_model = provider.settings.default_model or (provider.models[0] if provider.models else None)
+
+    def __repr__(self) -> str:
+        return f"AnthropicAdapter({self._provider!r})"
+
+    @property
+    def provider(self) -> Provider:
+        return self._provider
+
+    def stream(self, request: Request, model: str) -> MessageStream:
+        """The answer to `request`; nothing is sent before its first chunk is asked for."""
+        return MessageStream(self._service, self._encoder, request, model, self._provider.settings.pauses)
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept.  Streams that are open go on and close their own."""
+        await self._service.aclose()
