@@ -37,7 +37,8 @@ def load_plugins(
     """Load the installed plugins and those that the program gives.
 
     Args:
-        given: plugins by name: modules or objects.  One takes the place of an installed one of its name.
+        given: plugins by name: modules or objects.  One takes the place of an installed one of its name
+            only if that one is disabled.
         discover: look for installed plugins at all.
         disabled: names that are not loaded.
         required: names that must be loaded; a guard that is missing stops the program.
@@ -45,12 +46,19 @@ def load_plugins(
         warn: told of plugins that are skipped.
 
     Raises:
-        PluginError: two distributions have an entry point of one name, or a required or a given
-            plugin cannot be loaded.
+        PluginError: two distributions have an entry point of one name, a given plugin has the name of an
+            installed one, or a required or a given plugin cannot be loaded.
     """
     given, required = dict(given or {}), frozenset(required)
     manager.blocked = set(disabled)
     found = {name: _Candidate(name, entry=entry) for name, entry in _entries(discover, bundled_only).items()}
+    for name in sorted(given.keys() & found.keys() - manager.blocked):
+        entry = found[name].entry
+        brought = _label(entry) if entry is not None else "another"
+        raise PluginError(
+            f"there are two plugins called {name!r}: the one given here, and that of {brought}; "
+            f"give yours another name, or leave that one out (--no-plugin {name})"
+        )
     found |= {name: _Candidate(name, given=plugin) for name, plugin in given.items()}
     for name in sorted(manager.blocked & required):
         warn(f"the required plugin {name} is left out")
@@ -68,7 +76,7 @@ def load_plugins(
         warn(f"the plugin {name}{place} is skipped, it cannot be loaded: {said}")
 
     loaded: list[tuple[_Candidate, object]] = []
-    for name in sorted(found.keys() - manager.blocked):
+    for name in sorted(found.keys() - (manager.blocked - given.keys())):
         candidate = found[name]
         if candidate.distribution is not None:
             manager.distributions[name] = candidate.distribution
@@ -106,8 +114,10 @@ class _Candidate:
         try:
             plugin = self.given if self.entry is None else self.entry.load()
             return plugin() if inspect.isclass(plugin) else plugin
-        except SystemExit as exc:  # a script that is no module must not end the program in silence
-            raise PluginError(f"importing it wants to end the program (SystemExit: {exc})") from exc
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as exc:  # a script that is no module must not end the program in silence
+            raise PluginError(f"importing it wants to end the program ({type(exc).__name__}: {exc})") from exc
 
 
 def _entries(discover: bool, bundled_only: bool) -> dict[str, EntryPoint]:

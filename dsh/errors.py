@@ -43,6 +43,7 @@ __all__ = [
     "blamed_message",
     "error_code",
     "error_message",
+    "survivable",
 ]
 
 
@@ -125,7 +126,7 @@ class LimitError(DshError):
 class LlmError(DshError):
     """The model or its provider failed.
 
-    Codes: ``AUTH`` ``RATE_LIMIT`` ``INVALID_REQUEST`` ``NOT_FOUND`` ``SERVER`` ``HTTP_<n>``
+    Codes: ``AUTH`` ``RATE_LIMIT`` ``QUOTA`` ``INVALID_REQUEST`` ``NOT_FOUND`` ``SERVER`` ``HTTP_<n>``
     ``UNAVAILABLE`` (no connection) ``TIMEOUT`` ``EMPTY_RESPONSE`` ``STREAM_CLOSED``
     ``MALFORMED_RESPONSE`` ``NO_ADAPTER`` ``DUPLICATE_ADAPTER`` ``ABORTED``, or the provider's own.
 
@@ -174,6 +175,10 @@ class ToolArgsError(ToolError):
         self.violations = tuple(violations)
 
 
+PROBLEMS = (Exception, SystemExit)
+"""What a plugin's code may raise without ending the program."""
+
+
 def error_message(error: BaseException) -> str:
     """The text of `error` for people: its message, or its type where it has none.
 
@@ -192,6 +197,15 @@ def blamed_message(error: BaseException) -> str:
         error = error.exceptions[0]
         notes += getattr(error, "__notes__", ())
     return f"{message} ({'; '.join(notes)})" if notes else message
+
+
+def survivable(error: BaseException) -> Exception:
+    """`error`, or what stands for it where other people's code wants to end the program (`SystemExit`)."""
+    if isinstance(error, Exception):
+        return error
+    refused = HookError(f"it wants to end the program ({type(error).__name__}: {error}), which is not its to end")
+    refused.__cause__ = error
+    return refused
 
 
 def error_code(error: BaseException) -> str | None:

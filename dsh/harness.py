@@ -337,8 +337,8 @@ async def open_harness(
 
     Args:
         config: the settings; the defaults if not given.  `dsh.config.load_config` reads files.
-        plugins: plugins of the program's own, by name.  One takes the place of an installed one of
-            its name.
+        plugins: plugins of the program's own, by name.  One that has the name of an installed one takes
+            its place only if that one is disabled.
         discover: load the installed plugins.  Without them there is no loop but one given here.
         safe_mode: of the installed plugins load only those that come with dsh.
         home: where dsh keeps its files, instead of ``$DSH_HOME``.

@@ -224,7 +224,7 @@ class Hooks(Protocol):
         Return None.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.messages.CallConfig"])
     async def agent_request(
         self, agent: Agent, turn: int, step: int, config: CallConfig, *, default: Default[CallConfig] = None
     ) -> CallConfig:
@@ -256,7 +256,7 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.decisions.Retry", "dsh.decisions.NextStep", "dsh.decisions.GiveUp"])
     async def agent_request_error(
         self,
         agent: Agent,
@@ -281,7 +281,7 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation, and at last to `GiveUp`.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.messages.Message"])
     async def agent_step_result(
         self, agent: Agent, turn: int, step: int, message: Message, *, default: Default[Message] = None
     ) -> Message:
@@ -297,7 +297,7 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation, and at last to `message`.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.decisions.Continue", "dsh.decisions.Stop"])
     async def agent_turn_continuation(
         self, agent: Agent, turn: int, decision: ContinuationDecision, *, default: Default[ContinuationDecision] = None
     ) -> ContinuationDecision:
@@ -337,7 +337,7 @@ class Hooks(Protocol):
         None is no objection.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.tools.tool.ToolResult"])
     async def tools_execute(
         self, agent: Agent | None, call: ToolCall, *, default: Default[ToolResult] = None
     ) -> ToolResult:
@@ -369,7 +369,7 @@ class Hooks(Protocol):
         None is no objection.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.process.Process"])
     async def process_prepare(
         self, agent: Agent | None, process: Process, *, default: Default[Process] = None
     ) -> Process:
@@ -407,7 +407,7 @@ class Hooks(Protocol):
         Return None.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.prompt.Assembly"])
     async def prompt_assemble(self, agent: Agent, assembly: Assembly, *, default: Default[Assembly] = None) -> Assembly:
         """Asked before each step: sections, variables and tools, in order, before they are rendered.
 
@@ -468,7 +468,7 @@ class Hooks(Protocol):
         Return None.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.session.store.StoredSession"])
     async def session_open(self, session_id: str) -> StoredSession | None:
         """Asked to load a stored session, repaired and balanced.
 
@@ -479,7 +479,7 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation; if nobody has it, there is no such session.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.session.store.StoredSession"])
     async def session_read(self, session_id: str) -> StoredSession | None:
         """Asked for a stored session to look at, also while another program writes it.  Nothing is locked or repaired.
 

@@ -86,7 +86,10 @@ def freeze(value: Json) -> Json:
     """
     if isinstance(value, FrozenDict | FrozenList):
         return value
-    return _freeze(value, "$", ())
+    try:
+        return _freeze(value, "$", ())
+    except RecursionError:
+        raise NotJson("cannot be serialized as JSON: it is nested too deeply") from None
 
 
 def _freeze(value: Json, path: str, above: tuple[int, ...]) -> Json:
@@ -130,7 +133,14 @@ def dumps(value: Json) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
+        return _dumps(value)
+
+
+def _dumps(value: Json) -> bytes:
+    try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+    except RecursionError:
+        raise NotJson("cannot be serialized as JSON: it is nested too deeply") from None
 
 
 def loads(data: bytes | str) -> Json:
@@ -142,11 +152,18 @@ def loads(data: bytes | str) -> Json:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return thaw(freeze(json.loads(data, parse_constant=_no_constant)))
+        return thaw(freeze(_loads(data)))
     # orjson turns integers beyond 64 bits into floats; such text is rare, and shows.
     if _LONG_INTEGER.search(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")):
-        return json.loads(data, parse_constant=_no_constant)
+        return _loads(data)
     return value
+
+
+def _loads(data: bytes | str) -> Json:
+    try:
+        return json.loads(data, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 _LONG_INTEGER = re.compile(rb"[0-9]{19,}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ UNTRUSTED = (
 )
 """What files of a project may not set; ``**`` is any table, however deep."""
 
+LIMIT = 1 << 20
+"""Bytes that a file of settings may have."""
+
 
 @frozen
 class Layer:
@@ -59,7 +64,7 @@ def read_layer(path: Path, cwd: Path, trusted: bool) -> Layer | None:
     """
     label = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = _bytes(path, label).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -73,6 +78,18 @@ def read_layer(path: Path, cwd: Path, trusted: bool) -> Layer | None:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{label}{_place(str(error))}") from None
     return Layer(label, data, trusted)
+
+
+def _bytes(path: Path, label: str) -> bytes:
+    # a pipe without O_NONBLOCK would be waited for
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(f"{label}: is no regular file; settings are read from a file of TOML")
+        data = file.read(LIMIT + 1)
+    if len(data) > LIMIT:
+        raise ConfigError(f"{label}: is larger than {LIMIT >> 20} MiB; settings are not")
+    return data
 
 
 def _place(message: str) -> str:

@@ -27,14 +27,23 @@ class Secrets(Collector[tuple[str, str]]):
         """The values, for whoever must not pass them on."""
         return frozenset(value for value, _ in self)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to mask."""
+        return self._current()[1] is not None
+
     def mask(self, text: str) -> str:
         """`text` without secrets."""
-        count, pattern, names = self._cache
-        if count != len(self):
+        _, pattern, names = self._current()
+        if pattern is None or len(text) < SHORTEST:
+            return text
+        return pattern.sub(lambda match: f"[secret {names[match[0]]}]", text)
+
+    def _current(self) -> tuple[int, re.Pattern[str] | None, dict[str, str]]:
+        """The mask for the secrets that there are by now: their number, their pattern, and their names."""
+        if self._cache[0] != len(self):
             names = {value: name for value, name in self if len(value) >= SHORTEST}
             longest_first = sorted(names, key=len, reverse=True)
             pattern = re.compile("|".join(map(re.escape, longest_first))) if names else None
             self._cache = (len(self), pattern, names)
-        if pattern is None:
-            return text
-        return pattern.sub(lambda match: f"[secret {names[match[0]]}]", text)
+        return self._cache

@@ -378,7 +378,7 @@ def test_a_question_that_nobody_answers_is_3(dsh: Shell, model: Model) -> None:
 def test_a_plugins_mistake_names_the_plugin_and_not_a_traceback(dsh: Shell) -> None:
     plugin = dsh.plugin("@hookimpl\ndef dsh_configure(harness): raise ValueError('it broke')")
     done = dsh("-p", "x", "-e", plugin, "--json")
-    assert done.code == 1
+    assert done.code == 2
     assert "it broke" in done.err
     assert "extra" in done.err
     assert "--debug" in done.err
@@ -581,7 +581,7 @@ def test_plugins_are_listed_with_their_state(dsh: Shell) -> None:
 def test_plugins_are_listed_when_the_harness_does_not_open(dsh: Shell) -> None:
     plugin = dsh.plugin("@hookimpl\ndef dsh_configure(harness): raise ValueError('it broke')")
     done = dsh("plugins", "-e", plugin)
-    assert done.code == 1
+    assert done.code == 2
     assert "it broke" in done.err
     assert "extra " in done.out
 

@@ -177,7 +177,7 @@ def test_forks_that_make_no_sense(dsh: Shell, argv: list[str], message: str) -> 
 
 def test_a_fork_of_an_id_that_is_taken(abc: Shell) -> None:
     done = abc.task("x", "-r", "abc", "--fork", "--session-id", "abc")
-    assert done.code == 1
+    assert done.code == 2
     assert "there is a session 'abc' already" in done.err
 
 
@@ -570,3 +570,25 @@ def test_a_wrong_line_is_refused_in_a_sentence(dsh: Shell, argv: list[str], mess
     done = dsh("sessions", *argv)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+@pytest.mark.parametrize("store", ["jsonl", "sqlite"])
+def test_a_session_of_a_folder_whose_name_is_no_utf8_is_found_again(
+    dsh: Shell, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    pytest.importorskip(f"dsh_{store}")
+    chosen = ["--config", f"sessions.store={store}"]
+    folder = os.fsencode(dsh.folder) + b"/caf\xe9"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    monkeypatch.chdir(os.fsdecode(folder))
+
+    assert dsh.task("one", "--session-id", "abc", *chosen).code == 0
+    done = dsh.task("two", "-c", *chosen, replies='call("bash", {"command": "pwd >> pwd.txt"}), text("again")')
+
+    assert (done.code, done.out) == (0, "again\n")
+    assert "goes on in its own directory" not in done.err
+    assert (Path(os.fsdecode(folder)) / "pwd.txt").read_bytes() == folder + b"\n"
+    assert "abc" in dsh("sessions", *chosen).out

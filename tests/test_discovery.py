@@ -202,12 +202,22 @@ def test_only_what_comes_with_dsh(install: Install) -> None:
     assert warnings == []
 
 
-def test_a_given_plugin_takes_the_place_of_an_installed_one(install: Install) -> None:
+def test_a_given_plugin_does_not_replace_an_installed_one(install: Install) -> None:
+    """Not even one that is required: an empty file must not stand in for a guard."""
+    install("dsh-a", a="p_a", code={"p_a": STATUS})
+    given = types.ModuleType("mine")
+    with pytest.raises(PluginError, match=r"two plugins called 'a'.*dsh-a 1\.0.*--no-plugin a"):
+        load(given={"a": given})
+    with pytest.raises(PluginError, match="two plugins called 'a'"):
+        load(given={"a": given}, required=["a"])
+
+
+def test_a_given_plugin_takes_the_place_of_a_disabled_one(install: Install) -> None:
     install("dsh-a", a="p_a", code={"p_a": "1 / 0"})
     given = types.ModuleType("mine")
     heard: list[str] = []
     given.agent_status = hookimpl(lambda: heard.append("mine"))  # type: ignore[attr-defined]  # made of attributes
-    manager, warnings = load(given={"a": given})
+    manager, warnings = load(given={"a": given}, disabled=["a"])
     manager.relay.agent_status(agent=None, status="idle")
 
     assert heard == ["mine"]

@@ -11,8 +11,9 @@ import trio
 
 from dsh import Allow, Ask, Config, Deny, hookimpl
 from dsh.config import HooksConfig
+from dsh.messages import text_of
 from dsh.session import events as ev
-from dsh.testing import call, memory_agent, shape, text, tool_of
+from dsh.testing import call, fail, memory_agent, plugin_of, shape, text, tool_of, wrapper_of
 
 DEADLINE = 0.05
 
@@ -106,3 +107,57 @@ async def test_a_question_that_an_approver_answers_is_a_permission() -> None:
     ) as agent:
         await agent.run("go")
         assert ran == ["ran"]
+
+
+async def test_a_guard_that_wants_to_end_the_program_denies() -> None:
+    """`sys.exit` in a plugin is its error, and names it; nobody's exit code is a plugin's to choose."""
+
+    def leaves() -> None:
+        raise SystemExit(9)
+
+    async with memory_agent(call("work"), text("I see"), plugins={"tool": tool_of("work")}) as agent:
+        agent.plugins.register(plugin_of(tools_pre_execute=leaves), "leaver")
+        result = await agent.run("go")
+        assert result.text == "I see"
+        (answer,) = [event.data for event in agent.session.events if isinstance(event.data, ev.ToolResult)]
+        assert answer.is_error
+        assert "leaver" in text_of(answer.content)
+
+
+@pytest.mark.parametrize("hook", ["agent_pre_step", "agent_status", "prompt_sections", "agent_step_result"])
+async def test_no_hook_ends_the_program(hook: str) -> None:
+    def leaves() -> None:
+        raise SystemExit(9)
+
+    async with memory_agent(text("x"), text("y"), plugins={"leaver": plugin_of(**{hook: leaves})}) as agent:
+        await agent.run("go")
+        agent.harness.plugins.unregister(name="leaver")
+        assert (await agent.run("again")).text
+
+
+@pytest.mark.parametrize(
+    "hook",
+    ["agent_request", "agent_step_result", "agent_turn_continuation", "prompt_assemble", "agent_request_error"],
+)
+@pytest.mark.parametrize("wrapping", [False, True])
+async def test_an_answer_of_the_wrong_kind_names_its_plugin(hook: str, wrapping: bool) -> None:
+    """And nobody else's: the plugins around it are not handed the wrong answer."""
+
+    def replace() -> Generator[None, Any, int]:
+        yield
+        return 42
+
+    def innocent() -> Generator[None, Any, Any]:
+        result = yield
+        assert result != 42
+        return result
+
+    answers = wrapper_of(**{hook: replace}) if wrapping else plugin_of(**{hook: lambda: 42})
+    model = fail() if hook == "agent_request_error" else text("x")
+    plugins = {"wrong": answers, "zinnocent": wrapper_of(**{hook: innocent})}
+    async with memory_agent(model, plugins=plugins) as agent:
+        reason = (await agent.run("go")).reason
+        assert reason is not None
+        assert reason.kind == "error"
+        assert "'wrong'" in (reason.message or "")
+        assert "not with 42" in (reason.message or "")

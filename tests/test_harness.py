@@ -11,8 +11,8 @@ import trio.testing
 from attrs import frozen
 
 from dsh.agents import AgentOptions
-from dsh.config import Config, dsh_home
-from dsh.errors import AgentError, ConfigError
+from dsh.config import Config, PluginsConfig, dsh_home
+from dsh.errors import AgentError, ConfigError, PluginError
 from dsh.harness import Harness, open_harness
 from dsh.session import events as ev
 from dsh.testing import ScriptedModel, call, hang, memory_agent, memory_harness, plugin_of, shape, text, tool_of
@@ -304,7 +304,12 @@ async def test_two_harnesses_in_one_program() -> None:
 
 
 async def test_plugins_given_take_the_place_of_installed_ones(tmp_path: Path) -> None:
-    async with open_harness(plugins={"chat": plugin_of()}, home=tmp_path, warn=lambda _: None) as harness:
+    """But only of those that are disabled: nobody replaces a guard by its name alone."""
+    with pytest.raises(PluginError, match="two plugins called 'chat'"):
+        async with open_harness(plugins={"chat": plugin_of()}, home=tmp_path):
+            pass
+    config = Config(plugins=PluginsConfig(disabled=("chat",)))
+    async with open_harness(config, plugins={"chat": plugin_of()}, home=tmp_path, warn=lambda _: None) as harness:
         (info,) = (info for info in harness.plugins.loaded() if info.name == "chat")
         assert info.distribution is None
         assert isinstance(harness, Harness)

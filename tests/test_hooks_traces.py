@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from dsh import Allow, Ask, CallConfig, Deny, GiveUp, Stop, gate, hookimpl, hookspec, tool
+from dsh import Allow, Ask, CallConfig, Deny, GiveUp, Process, Stop, gate, hookimpl, hookspec, tool
 from dsh.hooks import PluginManager, Settings, Trace
 from dsh.session.events import HookDecision
 from dsh.testing import call, memory_agent, shape, text
@@ -341,8 +341,9 @@ async def test_a_decision_is_logged_with_its_place() -> None:
 async def test_calls_without_a_turn_or_a_session_leave_nothing_in_the_log() -> None:
     chooses = plugin("chooses", process_prepare=hookimpl(lambda process: process))
     async with memory_agent(text("ok"), plugins={"chooses": chooses}) as agent:
-        await agent.hook.process_prepare(agent=agent, process=object())  # type: ignore[arg-type]  # any value will do
-        await agent.hook.process_prepare(agent=None, process=object())  # type: ignore[arg-type]  # any value will do
+        process = Process(("true",), {}, "/")
+        await agent.hook.process_prepare(agent=agent, process=process)
+        await agent.hook.process_prepare(agent=None, process=process)
         assert list(agent.session.events) == []
 
 

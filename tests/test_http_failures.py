@@ -90,7 +90,7 @@ def test_service_may_say_whether_to_try_again() -> None:
 def test_quota_that_is_used_up_is_not_waited_for() -> None:
     body = b'{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}'
     error = http_failure("house", 429, {}, body)
-    assert (error.code, error.retryable) == ("RATE_LIMIT", False)
+    assert (error.code, error.retryable) == ("QUOTA", False)
 
 
 def test_hint_says_what_to_do() -> None:

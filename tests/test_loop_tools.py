@@ -507,3 +507,19 @@ async def test_a_message_with_only_broken_calls_goes_on() -> None:
         assert message == Message("assistant", ToolCallBlock("c1", "work", "{"))
         with pytest.raises(ValueError, match=r"."):
             loads("{")
+
+
+@pytest.mark.parametrize("depth", [500, 2000, 100_000])
+async def test_arguments_nested_too_deeply_do_not_run(depth: int) -> None:
+    """Neither this turn nor the next one fails over them."""
+    deep = '{"x": ' + "[" * depth + "]" * depth + "}"
+    async with memory_agent(
+        call("work", deep), text("I see"), text("and on"), plugins={"tool": tool_of("work")}
+    ) as agent:
+        first = await agent.run("go")
+        second = await agent.run("go on")
+        assert (first.text, second.text) == ("I see", "and on")
+        (result,) = results(agent.session)
+        if depth > 500:
+            assert result.is_error
+            assert "nested too deeply" in said(result)

@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh.decisions import Accept, Allow, Block, Continue, Deny
-from dsh.messages import HookContext, PluginSource
+from dsh.llm.chunks import BlockEnd, Chunk, Finish, ReasoningDelta, TextDelta
+from dsh.messages import Block as ContentBlock
+from dsh.messages import FinishReason, HookContext, Message, PluginSource, Reasoning, Text, ToolCallBlock
 from dsh.prompt import Prefix, Sections
 from dsh.secrets import Secrets
-from dsh.testing import ScriptedModel, call, memory_agent, plugin_of, shape, text, tool_of
+from dsh.session.rebuild import rebuild_request
+from dsh.testing import Reply, ScriptedModel, call, memory_agent, plugin_of, shape, text, tool_of
 from dsh.tools.tool import ToolResult
 
 SECRET = "hunter2-hunter2"
@@ -125,3 +128,59 @@ async def test_a_rewritten_prompt_is_masked_too() -> None:
     async with memory_agent(text("a"), plugins={"keeper": KEEPER, "gate": gate}) as agent:
         await agent.run("go")
         assert f"rewritten {SHOWN}" in repr(agent.session.derive_messages())
+
+
+async def test_what_the_model_writes_is_masked_before_anybody_sees_it() -> None:
+    seen = []
+    work = tool_of("work", lambda call: seen.append(call.arguments["key"]))
+    first: tuple[ContentBlock, ...] = (
+        Reasoning(f"thought {SECRET}", signature="seal"),
+        Text(f"said {SECRET}"),
+        ToolCallBlock("a", "work", f'{{"key":"{SECRET}"}}'),
+    )
+    answer: list[Chunk] = [BlockEnd(n, block) for n, block in enumerate(first)]
+    deltas: list[Chunk] = [TextDelta(0, f"delta {SECRET}"), ReasoningDelta(1, f"wonder {SECRET}")]
+    ends = [Finish(FinishReason(kind)) for kind in ("tool-calls", "stop")]
+    model = ScriptedModel(Reply([*answer, ends[0]]), Reply([*deltas, ends[1]]))
+    async with memory_agent(model=model, plugins={"keeper": KEEPER, "work": work}) as agent:
+        await agent.run("go")
+        log = repr(list(agent.session.events))
+        assert SECRET not in log
+        assert SECRET not in repr(model.requests)
+        for what in ("thought", "said", "delta", "wonder"):
+            assert f"{what} {SHOWN}" in log
+        assert "seal" not in repr(agent.session.derive_messages())
+        assert seen == [SHOWN]
+        header, messages = rebuild_request(agent.session.events, 1, 2)
+        assert tuple(messages) == model.requests[1].messages
+        assert header.system == model.requests[1].system
+
+
+async def test_a_secret_in_several_deltas_is_masked_in_the_message() -> None:
+    deltas = [TextDelta(0, piece) for piece in ("it is ", SECRET[:7], SECRET[7:])]
+    model = ScriptedModel(Reply([*deltas, Finish(FinishReason("stop"))]), text("b"))
+    async with memory_agent(model=model, plugins={"keeper": KEEPER}) as agent:
+        answer = await agent.run("one")
+        assert answer.text == f"it is {SHOWN}"
+        await agent.run("two")
+        assert SECRET not in repr(model.requests)
+
+
+async def test_a_secret_that_is_escaped_in_arguments_is_masked() -> None:
+    secret = 'pass"word"'
+    keeper = plugin_of(secrets_register=lambda secrets: secrets.add(secret, "QUOTED"))
+    seen = []
+    work = tool_of("work", lambda call: seen.append(call.arguments))
+    call_of = ToolCallBlock("a", "work", r'{"key":"pass\"word\"","n":1}')
+    model = ScriptedModel(Reply([BlockEnd(0, call_of), Finish(FinishReason("tool-calls"))]), text("b"))
+    async with memory_agent(model=model, plugins={"keeper": keeper, "work": work}) as agent:
+        await agent.run("go")
+        assert seen == [{"key": "[secret QUOTED]", "n": 1}]
+        assert r"pass\"word" not in "".join(line.decode() for line in agent.session.events.lines())
+
+
+async def test_a_filter_cannot_bring_a_secret_back() -> None:
+    plugin = plugin_of(agent_step_result=lambda: Message("assistant", f"added {SECRET}"))
+    async with memory_agent(text("a"), plugins={"keeper": KEEPER, "filter": plugin}) as agent:
+        answer = await agent.run("go")
+        assert answer.text == f"added {SHOWN}"

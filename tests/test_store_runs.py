@@ -256,7 +256,7 @@ def test_two_programs_on_one_session(dsh: Dsh) -> None:
     for done in (resumed, Done(listed.returncode, listed.stdout, listed.stderr)):
         assert (done.code, done.out) == (1, "")
         assert "is open in another program" in done.err
-    assert (begun.code, begun.out) == (1, "")
+    assert (begun.code, begun.out) == (2, "")
     assert "resume it, or choose another id" in begun.err
     assert (running.returncode, out) == (0, "done\n"), err
     goes_on(dsh)

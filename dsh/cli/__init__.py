@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import argparse
@@ -29,26 +29,28 @@ COMMANDS = {
 """The subcommands: each has a module of its name here with ``run(args)``."""
 
 
+_HARMLESS = "\t\N{NO-BREAK SPACE}\N{IDEOGRAPHIC SPACE}\N{NARROW NO-BREAK SPACE}\N{ZERO WIDTH JOINER}"
+"""What `str.isprintable` rejects, and people write all the same."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _fill_descriptors()
     try:
         code = _dispatch(words)
-    except KeyboardInterrupt:
-        code = EXIT_SIGINT
     except BrokenPipeError:
         code = EXIT_FAILED
-        _abandon_stdout()
-    except SystemExit as error:  # argparse, after --help
-        code = error.code if isinstance(error.code, int) else EXIT_FAILED
-    except Exception as error:
+        _abandon_stdout(sys.stdout)
+    except Helped:
+        code = EXIT_OK
+    except BaseException as error:
         code = _fail(error, words)
-    except BaseExceptionGroup as group:
-        if group.subgroup(KeyboardInterrupt) is None:
-            raise
-        code = EXIT_SIGINT
     return code if _flush_stdout() or code else EXIT_FAILED
+
+
+class Helped(SystemExit):
+    """A parser has printed its help, and that was all there was to do."""
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -105,7 +107,7 @@ def _run(command: str, args: argparse.Namespace) -> int:
     return code
 
 
-def _fail(error: Exception, argv: Sequence[str]) -> int:
+def _fail(error: BaseException, argv: Sequence[str]) -> int:
     """Tell the person, and a program that reads JSON; return the exit code."""
     code, failure = report(error, debug="--debug" in argv)
     if _wants_json(argv):
@@ -127,7 +129,12 @@ def report(error: BaseException, *, debug: bool = False) -> tuple[int, dict[str,
 
         traceback.print_exception(error)
     text = error_message(error)
+    if _is_interrupt(error):
+        return EXIT_SIGINT, {"code": "ABORTED", "message": "interrupted"}
     if isinstance(error, DshError):
+        complain(text)
+    elif isinstance(error, SystemExit):
+        text = f"a plugin wanted to end the program (SystemExit: {error.code})"
         complain(text)
     else:
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
@@ -139,13 +146,15 @@ def report(error: BaseException, *, debug: bool = False) -> tuple[int, dict[str,
 def code_of(error: BaseException) -> int:
     """The exit code of an error that ended the program."""
     from ..errors import ConfigError, DshError, LlmError, SessionNotFound
-    from .outcome import is_limit, is_unavailable
+    from .outcome import is_limit, is_mistake, is_unavailable
 
     if isinstance(error, BaseExceptionGroup):
         return max(code_of(inner) for inner in error.exceptions)
     if isinstance(error, KeyboardInterrupt):
         return EXIT_SIGINT
     if isinstance(error, ConfigError | SessionNotFound):
+        return EXIT_USAGE
+    if isinstance(error, LlmError) and is_mistake(error.code):
         return EXIT_USAGE
     if isinstance(error, LlmError) and is_unavailable(error.code):
         return EXIT_UNAVAILABLE
@@ -154,10 +163,21 @@ def code_of(error: BaseException) -> int:
     return EXIT_FAILED
 
 
+def _is_interrupt(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
+
+
 def complain(text: str) -> None:
     """Print `text` to stderr, each line as ``dsh: ...``."""
     with suppress(OSError, ValueError):  # nobody reads it, or it is closed
-        print("\n".join(f"dsh: {line}" for line in text.splitlines() or [text]), file=sys.stderr, flush=True)
+        print("\n".join(f"dsh: {clean(line)}" for line in text.splitlines() or [text]), file=sys.stderr, flush=True)
+
+
+def clean(line: str) -> str:
+    """`line` without signs that steer a terminal or turn the direction of what it shows."""
+    return "".join(sign if sign.isprintable() or sign in _HARMLESS else "\N{REPLACEMENT CHARACTER}" for sign in line)
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
@@ -175,17 +195,19 @@ def _flush_stdout() -> bool:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        _abandon_stdout()
+        _abandon_stdout(sys.stdout)
     except OSError as error:
         complain(f"cannot write to stdout: {error.strerror or error}")
-        _abandon_stdout()
+        _abandon_stdout(sys.stdout)
         return False
     return True
 
 
-def _abandon_stdout() -> None:
+def _abandon_stdout(stream: TextIO | None) -> None:
     """Let what is still buffered go nowhere, so that the interpreter's exit does not complain."""
-    with suppress(OSError, ValueError, AttributeError):
+    if stream is None:
+        return
+    with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

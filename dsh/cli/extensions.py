@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from ..errors import PluginError
 from .commands import Command, Commands
@@ -29,7 +31,13 @@ def dispatch(word: str, argv: Sequence[str], at: int) -> int | None:
     common_flags(parser)
     if command.configure is not None:
         command.configure(parser)
-    return command.run(parser.parse_args(rest), start.config)
+    args = parser.parse_args(rest)
+    try:
+        return command.run(args, start.config)
+    except SystemExit as error:  # a command may leave as a program does
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        raise
 
 
 def show_all(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
@@ -49,7 +57,8 @@ def _start(argv: Sequence[str]) -> Start:
 def _commands(start: Start) -> dict[str, Command]:
     manager = loaded(start)
     commands = Commands()
-    manager.relay.dsh_add_commands(commands=commands)
+    with redirect_stdout(sys.stderr):
+        manager.relay.dsh_add_commands(commands=commands)
     found: dict[str, tuple[str, Command]] = {}
     for plugin, command in commands.attributed():
         if command.name in found:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from attrs import define, field
 
@@ -24,11 +24,13 @@ class Output:
 
     Attributes:
         format: ``text``, ``json`` or ``stream-json``.
+        stream: the stdout of the process, which stays what it is when `sys.stdout` is turned elsewhere.
         on_closed: called once when the reader is gone.
         closed: the reader is gone; what is written is dropped.
     """
 
     format: str
+    stream: TextIO | None = field(factory=lambda: sys.stdout)
     on_closed: Callable[[], None] | None = None
     closed: bool = field(default=False, init=False)
 
@@ -56,20 +58,19 @@ class Output:
         Raises:
             DshError: as `line`.
         """
-        if self.closed or sys.stdout is None:
+        if self.closed or self.stream is None:
             return
         if self.format != "text":
             self._write(dumps(result) + b"\n")
         elif text:
-            self._write(_encoded(text if text.endswith("\n") else f"{text}\n"))
+            self._write(_encoded(text if text.endswith("\n") else f"{text}\n", self.stream))
 
     def _write(self, data: bytes) -> None:
-        if self.closed or sys.stdout is None:
+        if self.closed or self.stream is None:
             return
-        stream = sys.stdout.buffer
         try:
-            stream.write(data)
-            stream.flush()
+            self.stream.buffer.write(data)
+            self.stream.flush()
         except BrokenPipeError:
             self._give_up()
             if self.on_closed is not None:
@@ -84,15 +85,15 @@ class Output:
         from . import _abandon_stdout
 
         self.closed = True
-        _abandon_stdout()
+        _abandon_stdout(self.stream)
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(text: str, stream: TextIO) -> bytes:
     """UTF-8 for files and pipes; a terminal gets its own encoding, and no control sequences."""
     try:
-        terminal = os.isatty(sys.stdout.fileno())
+        terminal = os.isatty(stream.fileno())
     except (OSError, ValueError):
         terminal = False
     if not terminal:
         return text.encode("utf-8", "replace")
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text).encode(sys.stdout.encoding or "utf-8", "replace")
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text).encode(stream.encoding or "utf-8", "replace")

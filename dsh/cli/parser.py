@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..errors import ConfigError
+from . import Helped
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -39,6 +40,9 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, allow_abbrev=False, formatter_class=_Formatter, **more)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise Helped(status)
 
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").split()

@@ -10,7 +10,7 @@ from attrs import evolve
 from ..errors import error_message
 from ..hooks import PluginManager
 from ..jsonvalue import dumps
-from . import report
+from . import EXIT_OK, report
 from .start import Start, entry_names, loaded, opened, settle
 from .tables import print_table
 
@@ -21,10 +21,13 @@ def run(args: argparse.Namespace) -> int:
     """Print a line a plugin; also when the harness would not open, which is when one wants to know."""
     start = settle(args)
     try:
-        manager, code = trio.run(_opened, start), 0
+        manager, code = trio.run(_opened, start), EXIT_OK
     except Exception as error:
+        try:
+            manager = loaded(start)
+        except Exception:
+            raise error from None  # the same again, most likely, which is told once
         code, _ = report(error, debug=args.debug)
-        manager = loaded(start)
     rows = [*_present(manager), *_absent(manager, start)]
     rows.sort(key=lambda row: str(row["name"]))
     if args.json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..jsonvalue import dumps, loads
 from ..messages import text_of
 from ..session.events import AssistantMessage, Event, HookDecision, PromptBlocked, ToolCall, ToolResult
+from . import clean
 
 if TYPE_CHECKING:
     from ..agents import Agent
@@ -40,8 +41,8 @@ class Progress:
         data = event.data
         lines: list[str] = []
         if isinstance(data, ToolCall):
-            self._calls[session_id, data.call_id] = (data.name, event.time)
-            lines = [f"[{data.name}] {self._title(agent, data)}"]
+            self._calls[session_id, data.call_id] = (one_line(data.name), event.time)
+            lines = [f"[{one_line(data.name)}] {self._title(agent, data)}"]
         elif isinstance(data, ToolResult):
             name, since = self._calls.pop((session_id, data.call_id), ("tool", event.time))
             lines = [f"[{name}] {_outcome(data, event.time - since)}"]
@@ -64,7 +65,7 @@ class Progress:
         if self._level < 1 or not lines:
             return
         try:
-            print("\n".join(lines), file=sys.stderr, flush=True)
+            print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)
         except (OSError, ValueError):
             self._level = 0  # nobody reads it
 

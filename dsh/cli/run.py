@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import define, evolve, field
 
 from ..agents import AgentOptions, RunResult
-from ..errors import ConfigError, SessionNotFound
+from ..errors import AgentError, ConfigError, CorruptSession, SessionNotFound
 from ..hooks.markers import hookimpl
 from ..jsonvalue import dumps
 from ..messages import CallConfig
 from ..session.events import Event, StepStart, ToolResult
 from ..structure import did_you_mean
 from ..tools.pipeline import UNANSWERED
-from . import EXIT_FAILED, complain, report
+from . import EXIT_FAILED, EXIT_OK, complain, report
 from .models import choose_model
 from .outcome import exit_code, explanation
 from .output import Output
@@ -39,12 +41,19 @@ LIMIT_REACHED = "budget/reached"
 """The event by which a plugin says which limit it ends a turn for."""
 
 STORES = ("jsonl", "sqlite")
+PROVIDERS = ("anthropic", "chat", "local")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the task of `args`."""
     _check(args)
+    output = Output(args.output_format)
+    with redirect_stdout(sys.stderr):  # stdout is for the answer, whatever a plugin prints
+        return _run(args, output)
+
+
+def _run(args: argparse.Namespace, output: Output) -> int:
     start = settle(args)
     if args.no_session:
         plugins = start.config.plugins
@@ -52,15 +61,16 @@ def run(args: argparse.Namespace) -> int:
             start, config=evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *STORES)))
         )
     prompt = read_prompt(args.prompt, start.warn)
-    one = _Run(args, start, prompt, Output(args.output_format), Progress(0 if args.quiet else 1 + args.verbose))
+    one = _Run(args, start, prompt, output, Progress(0 if args.quiet else 1 + args.verbose))
     try:
-        return trio.run(one.main)
-    except Exception as error:
-        if one.finished or args.output_format == "text":
+        code = trio.run(one.main)
+    except BaseException as error:
+        if output.closed:
             raise
         code, failure = report(error, debug=args.debug)
-        one.finish("", {"reason": None, "exit_code": code, "error": failure})
-        return code
+        code = one.failed(code, failure)
+    one.write_result()
+    return code
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -103,6 +113,7 @@ class _Run:
     output: Output
     progress: Progress
     finished: bool = False
+    result: dict[str, Any] = field(factory=dict)
     agent: Agent | None = None
     harness: Harness | None = None
     session_id: str | None = None
@@ -111,6 +122,7 @@ class _Run:
     unanswered: bool = False
     limit: str | None = None
     _agents: dict[str, Agent] = field(factory=dict)
+    _said: set[str] = field(factory=set)
     _stopped: str = ""
     _scope: trio.CancelScope = field(factory=trio.CancelScope)
 
@@ -125,7 +137,7 @@ class _Run:
             plugins["cli.debug"] = RequestDigests()
         with catching(self.stop) as caught:
             with self._scope:
-                async with opened(self.start, plugins) as harness:
+                async with opened(evolve(self.start, warn=self.warn), plugins) as harness:
                     self.harness = harness
                     code = await self._drive(harness, caught)
             code = code if caught.code is None else caught.code
@@ -134,6 +146,18 @@ class _Run:
                 complain(failure["message"])
                 self.finish("", {"reason": None, "exit_code": code, "error": failure})
         return code
+
+    def warn(self, message: str) -> None:
+        """Tell the person; an error that everything meets once a run, as where nothing can be stored."""
+        if not self.args.quiet and (not self._agents or self._is_new(message.partition(": ")[2] or message)):
+            self.start.warn(message.removeprefix("turn/end: "))
+
+    def _is_new(self, error: str) -> bool:
+        clause = error.partition("; ")[0]
+        if clause in self._said and not self.steps:  # later ones tell how much was lost
+            return False
+        self._said.add(clause)
+        return True
 
     def stop(self, reason: str) -> None:
         """End the run in order."""
@@ -144,13 +168,16 @@ class _Run:
             self._scope.cancel()
 
     async def _drive(self, harness: Harness, caught: Caught) -> int:
-        handle = await self._agent(harness)
+        try:
+            handle = await self._agent(harness)
+        except AgentError as error:  # there is no loop
+            raise ConfigError(error.message, code=error.code) from error
         self._say_first(harness)
         try:
             agent = self.agent = handle.agent
             self._check_tools(agent)
             result = await agent.run(self.prompt)
-            code = self._code(result) if caught.code is None else caught.code
+            code = self._code(harness, result) if caught.code is None else caught.code
             self._tell(agent, result, code)
         finally:
             self.agent = None
@@ -158,11 +185,18 @@ class _Run:
                 await handle.dispose()
         return code
 
-    def _code(self, result: RunResult) -> int:
-        return exit_code(result.reason, unanswered=self.unanswered, limit=self.limit)
+    def _code(self, harness: Harness, result: RunResult) -> int:
+        header = None if self.agent is None else self.agent.session.request_header()
+        provider = (header.config.model if header is not None else "").partition("/")[0]
+        adapter = harness.llm.adapters.get(provider)
+        keyless = bool(getattr(adapter, "broken", None)) or not getattr(adapter, "configured", True)
+        return exit_code(result.reason, unanswered=self.unanswered, limit=self.limit, keyless=keyless)
 
     def _say_first(self, harness: Harness) -> None:
         names = {info.name for info in harness.plugins.loaded()}
+        for name in self.start.plugins:
+            if not any(info.hooks for info in harness.plugins.loaded() if info.name.partition(".")[0] == name):
+                self.start.warn(f"the plugin {name} implements no hook: it needs functions marked with @hookimpl")
         for flag in LIMITS:
             if "budget" not in names and getattr(self.args, flag) is not None:
                 raise ConfigError(f"--{flag.replace('_', '-')} needs the plugin budget, which is not loaded")
@@ -179,7 +213,7 @@ class _Run:
         model = ""
         named = self.args.model or config.origins.get(("model",), "").startswith("--config")
         if resumed is None or named:
-            model = choose_model(harness.llm.adapters, config.model, self.start.warn)
+            model = self._chosen(harness, config.model)
         options = AgentOptions(
             model=model,
             system_prompt=config.system_prompt,
@@ -187,6 +221,7 @@ class _Run:
             tools=self.args.tools,
             without_tools=self.args.disallowed_tools,
         )
+        await self._check_id(harness)
         if resumed is None:
             return harness.create_agent(session_id=self.args.session_id, options=options, cwd=str(self.start.cwd))
         if self.args.fork:
@@ -196,11 +231,37 @@ class _Run:
         if not model:
             last = handle.agent.session.request_header()
             wanted = last.config.model if last is not None else config.model
-            self.model = choose_model(harness.llm.adapters, wanted, self.start.warn)
+            self.model = self._chosen(harness, wanted)
         cwd = handle.agent.session.header.cwd
         if cwd is not None and cwd != str(self.start.cwd):
             self.start.warn(f"the session goes on in its own directory, {cwd}")
         return handle
+
+    def _chosen(self, harness: Harness, wanted: str) -> str:
+        left_out = harness.plugins.blocked | harness.plugins.failed.keys()
+        try:
+            return choose_model(harness.llm.adapters, wanted, self.start.warn)
+        except ConfigError as error:
+            missing = [name for name in PROVIDERS if name in left_out]
+            if not missing or error.code != "NO_MODEL":
+                raise
+            what = "plugins" if len(missing) > 1 else "plugin"
+            text = f"{error.message}\n  left out or not loaded: the {what} {' and '.join(missing)}"
+            raise ConfigError(text, code=error.code) from None
+
+    async def _check_id(self, harness: Harness) -> None:
+        wanted = self.args.session_id
+        if wanted is None:
+            return
+        try:
+            taken = await harness.hook.session_read(session_id=wanted) is not None
+        except CorruptSession:
+            taken = True
+        if taken:
+            raise ConfigError(
+                f"--session-id {wanted}: there is a session {wanted!r} already; resume it, or choose another id",
+                code="SESSION_ALREADY_EXISTS",
+            )
 
     async def _forked(self, harness: Harness, parent: str, options: AgentOptions) -> AgentHandle:
         """An agent on a new session that begins as `parent` did; `parent` itself is only read."""
@@ -241,7 +302,7 @@ class _Run:
 
     def _tell(self, agent: Agent, result: RunResult, code: int) -> None:
         failure = explanation(result.reason, unanswered=self.unanswered, limit=self.limit)
-        if failure is not None:
+        if failure is not None and self._is_new(failure["message"]):
             complain(failure["message"])
         header = agent.session.request_header()
         usage = result.usage
@@ -262,15 +323,34 @@ class _Run:
         if failure is not None:
             more["error"] = failure
         self.finish(result.text, more)
-        stored = "" if self.args.no_session else f"session {agent.session.id}: "
+        lost = result.reason is None or (
+            self.steps == 0 and failure is not None and failure["code"].startswith("SESSION")
+        )
+        is_kept = not self.args.no_session and not lost and bool(agent.harness.plugins.implementations("session_open"))
+        stored = f"session {agent.session.id}: " if is_kept else ""
         read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
         steps = f"{self.steps} step{'' if self.steps == 1 else 's'}"
         self.progress.say(f"{stored}{steps}, {read} tokens in, {usage.output_tokens} out")
 
     def finish(self, text: str, more: Mapping[str, Any]) -> None:
-        """Write the answer, or the last record."""
+        """Write the answer; a document waits for `write_result`, since closing may fail."""
         self.finished = True
-        self.output.finish(text, {"type": "result", "session_id": self.session_id, "text": text, **more})
+        self.result = {"type": "result", "session_id": self.session_id, "text": text, **more}
+        if self.output.format == "text":
+            self.output.finish(text, self.result)
+
+    def failed(self, code: int, failure: Mapping[str, str]) -> int:
+        """Note an error that left the run, of closing if it has finished; return the exit code."""
+        if not self.finished:
+            self.finish("", {"reason": None, "exit_code": code, "error": failure})
+        elif self.result["exit_code"] == EXIT_OK:
+            self.result |= {"exit_code": code, "error": failure}
+        return int(self.result["exit_code"])
+
+    def write_result(self) -> None:
+        """Write the document, or the last record."""
+        if self.output.format != "text" and self.result:
+            self.output.finish("", self.result)
 
     # -- what is heard
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
 from ..config import GUARDS, Config, dsh_home, load_config
-from ..errors import ConfigError
+from ..errors import ConfigError, LimitError, LlmError, blamed_message, error_code
 from ..structure import did_you_mean
 from . import complain
 from .parser import LIMITS
@@ -60,19 +61,29 @@ def settle(args: argparse.Namespace) -> Start:
     for name in ("system_prompt", "append_system_prompt"):
         if getattr(args, name, None) is not None:
             config = evolve(config, **{name: getattr(args, name)})
+    if config.plugins.disabled:
+        _check_disabled(config, warn)
     config = _plugins(config, args)
     if args.debug:
         checks = {"enabled": True, **config.tables.get("invariants", {})}
         config = evolve(config, tables={**config.tables, "invariants": checks})
     named = [_Named(spec, "plugins.load: ", home) for spec in config.plugins.load]
     named += [_Named(spec, "--plugin ", cwd) for spec in args.plugin]
-    extras = _load(named)
+    with redirect_stdout(sys.stderr):
+        extras = _load(named)
     if args.no_plugin:
         known = {*entry_names(), *extras}
         for name in args.no_plugin:
             if name not in known:
                 complain(f"--no-plugin {name}: there is no such plugin{did_you_mean(name, known)}")
     return Start(config, cwd, home, extras, warn, args.safe_mode)
+
+
+def _check_disabled(config: Config, warn: Callable[[str], None]) -> None:
+    known = entry_names()
+    for name in config.plugins.disabled:
+        if name not in known:
+            warn(f"plugins.disabled: there is no plugin {name}{did_you_mean(name, known)}")
 
 
 def _limits(args: argparse.Namespace) -> Iterator[str]:
@@ -129,24 +140,48 @@ def loaded(start: Start) -> PluginManager:
     manager = PluginManager()
     manager.add_hookspecs(Hooks)
     plugins = start.config.plugins
-    load_plugins(
-        manager,
-        given=start.plugins,
-        disabled=plugins.disabled,
-        required=plugins.required,
-        bundled_only=start.safe_mode,
-    )
+    with redirect_stdout(sys.stderr):
+        load_plugins(
+            manager,
+            given=start.plugins,
+            disabled=plugins.disabled,
+            required=plugins.required,
+            bundled_only=start.safe_mode,
+        )
     return manager
 
 
-def opened(start: Start, more: Mapping[str, object] | None = None) -> AbstractAsyncContextManager[Harness]:
-    """`open_harness` for `start`, with the program's own plugins `more`."""
+@asynccontextmanager
+async def opened(start: Start, more: Mapping[str, object] | None = None) -> AsyncIterator[Harness]:
+    """`open_harness` for `start`, with the program's own plugins `more`.
+
+    What plugins print while it opens and closes goes to stderr.
+
+    Raises:
+        ConfigError: a setting is wrong, or a plugin does not let the harness open.
+        Exception: what a plugin raised while it closed.
+    """
     from ..harness import open_harness
 
     plugins = {**start.plugins, **(more or {})}
     # The agents of [[agents]] are for programs that embed dsh; a command makes its own.
     config = evolve(start.config, agents=())
-    return open_harness(config, plugins=plugins, safe_mode=start.safe_mode, home=start.home, warn=start.warn)
+    stdout, is_open = sys.stdout, False
+    with redirect_stdout(sys.stderr):
+        try:
+            async with open_harness(
+                config, plugins=plugins, safe_mode=start.safe_mode, home=start.home, warn=start.warn
+            ) as harness:
+                is_open = True
+                with redirect_stdout(stdout):
+                    yield harness
+        except Exception as error:
+            if is_open or isinstance(error, ConfigError | LimitError | LlmError):
+                raise
+            raise ConfigError(
+                f"dsh cannot start: {type(error).__name__}: {blamed_message(error)}; --debug shows where",
+                code=error_code(error),
+            ) from error
 
 
 def _silent(message: str) -> None:
@@ -154,13 +189,16 @@ def _silent(message: str) -> None:
 
 
 def _directory(named: str | None) -> Path:
+    wanted = None if named is None else Path(named).expanduser()
     try:
         cwd = Path.cwd()
     except FileNotFoundError:
-        raise ConfigError("the working directory does not exist any more; use -C DIR") from None
-    if named is None:
+        if wanted is None or not wanted.is_absolute():
+            raise ConfigError("the working directory does not exist any more; use -C with an absolute path") from None
+        cwd = Path("/")
+    if wanted is None:
         return cwd
-    path = (cwd / Path(named).expanduser()).resolve()
+    path = (cwd / wanted).resolve()
     if not path.is_dir():
         raise ConfigError(f"-C {named}: {'is no directory' if path.exists() else 'there is no such directory'}")
     return path

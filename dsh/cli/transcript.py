@@ -17,9 +17,10 @@ from ..session.events import (
     TurnStart,
     UserMessage,
 )
+from . import clean
 from .progress import one_line
 
-__all__ = ["clean", "transcript"]
+__all__ = ["transcript"]
 
 RESULT_LINES = 12
 
@@ -35,7 +36,7 @@ def transcript(events: Iterable[Event]) -> Iterator[str]:
                 yield from _said("user" if isinstance(data, UserMessage) else "user, meanwhile", text_of(data.content))
             case ContextMessage():
                 source = getattr(data.source, "plugin", data.source.kind)
-                yield from _said(f"context from {source}", text_of(data.content))
+                yield from _said(f"context from {clean(source)}", text_of(data.content))
             case PromptBlocked():
                 yield from _said(f"blocked ({one_line(data.reason)})", text_of(data.content))
             case AssistantMessage():
@@ -57,8 +58,3 @@ def transcript(events: Iterable[Event]) -> Iterator[str]:
 def _said(who: str, text: str) -> Iterator[str]:
     yield f"{who}:"
     yield from (f"  {clean(line)}" for line in text.splitlines())
-
-
-def clean(line: str) -> str:
-    """`line` without signs that steer a terminal."""
-    return "".join(sign if sign.isprintable() or sign == "\t" else "\N{REPLACEMENT CHARACTER}" for sign in line)

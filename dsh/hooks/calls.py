@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from pluggy import HookCallError, HookImpl
 
-from ..errors import HookError
+from ..errors import PROBLEMS, HookError, survivable
 from .spec import Spec
 from .step import (
     Call,
@@ -19,6 +19,7 @@ from .step import (
     milliseconds,
     mismatch,
     reason_of,
+    refuse_answer,
     terminal,
     thousandths,
     verdict_of,
@@ -71,10 +72,12 @@ def called(spec: Spec, steps: Sequence[Step], settings: Settings) -> Call:
                 answer = function(*pick(kwargs))
                 if answer is not None and hasattr(answer, "__await__"):
                     _refuse_awaitable(answer)
-            except Exception as exc:
+            except PROBLEMS as problem:
+                exc = survivable(problem)
                 blame(exc, spec, plugin)
                 errors = errors or []
                 errors.append(exc)
+                del exc
             now = perf_counter()
             if now - began > SLOW:
                 settings.slow(plugin, hook, now - began)
@@ -145,7 +148,7 @@ def outer(spec: Spec, inner: Inner, settings: Settings, *, empty: bool = False) 
 
 def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
     """The first answer wins; without one, the caller's default."""
-    hook = spec.name
+    hook, types = spec.name, spec.answer_types()
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
         now = perf_counter()
@@ -160,10 +163,16 @@ def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
                     now = perf_counter()
                     if now - began > SLOW:
                         settings.slow(plugin, hook, now - began)
-            except Exception as exc:
+                if types and result is not None and not isinstance(result, types):
+                    refuse_answer(spec, result)
+            except PROBLEMS as problem:
+                exc = survivable(problem)
                 blame(exc, spec, plugin)
                 acts.append(Act(plugin, "raised", reason_of(exc), None, milliseconds(began)))
-                raise
+                try:
+                    raise exc from exc.__cause__
+                finally:
+                    del exc  # its traceback holds this frame
             if result is not None:
                 note = getattr(result, "reason", None)
                 acts.append(Act(plugin, verdict_of(result), note, None, thousandths(now - began)))
@@ -181,9 +190,11 @@ def settle(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
         for step in steps:
             try:
                 await _await(spec, step, kwargs, settings)
-            except Exception as exc:
+            except PROBLEMS as problem:
+                exc = survivable(problem)
                 blame(exc, spec, step.plugin)
                 errors.append(exc)
+                del exc
         if errors:
             _raise_together(spec, errors)
 
@@ -199,9 +210,13 @@ def checkpoint(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
             given = kwargs if collect is None else {**kwargs, collect: kwargs[collect].view(step.plugin, step.layer)}
             try:
                 await _await(spec, step, given, settings)
-            except Exception as exc:
+            except PROBLEMS as problem:
+                exc = survivable(problem)
                 blame(exc, spec, step.plugin)
-                raise
+                try:
+                    raise exc from exc.__cause__
+                finally:
+                    del exc  # its traceback holds this frame
 
     return call
 

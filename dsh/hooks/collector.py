@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Self, TypeVar
 
@@ -45,7 +44,8 @@ class Collector(Generic[T]):
 
     def view(self, plugin: str, layer: int = 0) -> Self:
         """The same collection, adding in the name of `plugin`, which is `layer` layers above the program's own."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         other._plugin, other._layer = plugin, layer
         return other
 
@@ -78,7 +78,12 @@ class Collector(Generic[T]):
             name = name_of(entry.item)
             other = found.get(name)
             if other is not None and other.layer == entry.layer:
-                raise PluginError(f"two plugins add the {what} {name!r}: {other.plugin} and {entry.plugin}")
+                if other.plugin == entry.plugin:
+                    raise PluginError(f"the plugin {entry.plugin} adds the {what} {name!r} twice")
+                raise PluginError(
+                    f"two plugins add the {what} {name!r}: {other.plugin} and {entry.plugin}; "
+                    f"leave one of them out (--no-plugin {entry.plugin})"
+                )
             if other is None or entry.layer > other.layer:
                 found[name] = entry
         return [(entry.item, entry.layer) for entry in self._sorted() if found[name_of(entry.item)] is entry]

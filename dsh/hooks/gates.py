@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from ..decisions import Accept, Allow, Ask, Block, Deny
-from ..errors import HookError
+from ..errors import PROBLEMS, HookError, survivable
 from ..messages import Block as ContentBlock
 from ..messages import HookContext, PluginSource
 from .half import Half, Late
@@ -71,12 +71,16 @@ def gate_core(spec: Spec, steps: Sequence[Step], settings: Settings, *, last: bo
                 added = answer.context if hasattr(answer, "context") else ()
                 if added != ():
                     contexts.extend(_contexts(added, plugin))
-            except Exception as exc:
+            except PROBLEMS as problem:
+                exc = survivable(problem)
                 blame(exc, spec, plugin)
                 acts.append(_failure(plugin, exc, perf_counter() - began))
-                if raises:
-                    raise
-                verdict = _denial(spec, plugin, exc)
+                try:
+                    if raises:
+                        raise exc from exc.__cause__
+                    verdict = _denial(spec, plugin, exc)
+                finally:
+                    del exc  # its traceback holds this frame
                 break
             note = getattr(answer, "reason", None)
             if getattr(answer, "content", None) is not None:

@@ -46,6 +46,7 @@ class SpecOptions:
     settle: bool = False
     collect: str | None = None
     gate: GateKind | None = None
+    answers: tuple[str, ...] = ()
 
 
 @frozen
@@ -77,7 +78,12 @@ def impl_options(function: object) -> ImplOptions:
 def hookspec(function: F) -> F: ...
 @overload
 def hookspec(
-    *, firstresult: bool = False, historic: bool = False, settle: bool = False, collect: str | None = None
+    *,
+    firstresult: bool = False,
+    historic: bool = False,
+    settle: bool = False,
+    collect: str | None = None,
+    answers: Sequence[str] = (),
 ) -> Callable[[F], F]: ...
 def hookspec(
     function: F | None = None,
@@ -86,6 +92,7 @@ def hookspec(
     historic: bool = False,
     settle: bool = False,
     collect: str | None = None,
+    answers: Sequence[str] = (),
 ) -> F | Callable[[F], F]:
     """Mark a function as the specification of a hook.
 
@@ -95,10 +102,12 @@ def hookspec(
             the program's layer gets later (called hooks only).
         settle: every implementation is awaited, also when one raises.
         collect: the name of the argument that implementations add to.
+        answers: the classes that a deciding hook may be answered with, as ``module.Class``; anything
+            else is an error of the implementation.  They are imported when the hook is first called.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _SPEC_OPTIONS, SpecOptions(settle, collect))
+        setattr(function, _SPEC_OPTIONS, SpecOptions(settle, collect, answers=tuple(answers)))
         return _spec(function, firstresult=firstresult, historic=historic)
 
     return mark if function is None else mark(function)

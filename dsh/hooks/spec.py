@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
@@ -27,6 +28,7 @@ class Spec:
         awaited: the hook is awaited; its implementations may be async.
         collect: the argument that implementations add to, in a collect hook.
         on_error: what a failing implementation of a gate counts as.
+        answers: the classes that it may be answered with, as ``module.Class``; none if any will do.
         historic: past calls are made good for by pluggy, ``manager.hook.NAME.call_historic(kwargs=...)``.
     """
 
@@ -37,6 +39,12 @@ class Spec:
     collect: str | None = None
     on_error: GateKind | None = None
     historic: bool = False
+    answers: tuple[str, ...] = ()
+
+    def answer_types(self) -> tuple[type[Any], ...]:
+        """The classes that the hook may be answered with; empty if any will do."""
+        homes = (name.rpartition(".") for name in self.answers)
+        return tuple(getattr(import_module(module), name) for module, _, name in homes)
 
     @property
     def decides(self) -> bool:
@@ -77,7 +85,7 @@ def spec_of(name: str, function: Callable[..., Any], *, firstresult: bool, histo
         kind = "settle"
     else:
         kind = "checkpoint" if awaited else "notify"
-    return Spec(name, arguments, kind, awaited, options.collect, options.gate, historic)
+    return Spec(name, arguments, kind, awaited, options.collect, options.gate, historic, options.answers)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from pluggy import HookCallError, HookImpl
 
+from ..errors import HookError
 from .markers import impl_options
 from .spec import Spec
 from .trace import Act, Settings
@@ -23,6 +24,7 @@ __all__ = [
     "milliseconds",
     "mismatch",
     "reason_of",
+    "refuse_answer",
     "terminal",
     "thousandths",
     "verdict_of",
@@ -76,6 +78,12 @@ def blame(exc: BaseException, spec: Spec, plugin: str) -> None:
     """Name the plugin in the traceback."""
     if isinstance(exc, Exception):
         exc.add_note(f"raised by {spec.name} of the plugin {plugin!r}")
+
+
+def refuse_answer(spec: Spec, answer: object) -> NoReturn:
+    """Raise the error of an answer that the hook cannot be given."""
+    wanted = " or ".join(name.rpartition(".")[2] for name in spec.answers)
+    raise HookError(f"{spec.name} is answered with {wanted}, not with {answer!r:.80}")
 
 
 async def terminal(default: Any) -> Any:

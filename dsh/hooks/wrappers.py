@@ -9,9 +9,9 @@ from typing import Any
 
 import trio
 
-from ..errors import HookError
+from ..errors import HookError, survivable
 from .spec import Spec
-from .step import Inner, Step, blame, reason_of, thousandths
+from .step import Inner, Step, blame, reason_of, refuse_answer, thousandths
 from .trace import SLOW, Act, Settings, changed_fields
 
 __all__ = ["begin", "begin_async", "end", "end_async", "still_cancelled", "wrapped"]
@@ -23,6 +23,8 @@ def begin(generator: Any, step: Step) -> None:
         generator.send(None)
     except StopIteration:
         raise _broken(step, "did not yield") from None
+    except SystemExit as exc:
+        raise survivable(exc) from exc
 
 
 async def begin_async(generator: Any, step: Step) -> None:
@@ -31,6 +33,8 @@ async def begin_async(generator: Any, step: Step) -> None:
         await generator.asend(None)
     except StopAsyncIteration:
         raise _broken(step, "did not yield") from None
+    except SystemExit as exc:
+        raise survivable(exc) from exc
 
 
 def end(generator: Any, step: Step, result: Any, error: BaseException | None, deciding: bool) -> Any:
@@ -46,6 +50,9 @@ def end(generator: Any, step: Step, result: Any, error: BaseException | None, de
             generator.throw(error)
     except StopIteration as stop:
         answer = stop.value
+    except SystemExit as exc:
+        del error
+        raise survivable(exc) from exc
     except BaseException:
         del error  # its traceback holds this frame
         raise
@@ -67,6 +74,9 @@ async def end_async(generator: Any, step: Step, result: Any, error: BaseExceptio
         answer = await (generator.asend(result) if error is None else generator.athrow(error))
     except StopAsyncIteration:
         answer = result if error is None else None
+    except SystemExit as exc:
+        del error
+        raise survivable(exc) from exc
     except BaseException:
         del error  # its traceback holds this frame
         raise
@@ -103,7 +113,7 @@ def still_cancelled(error: BaseException | None) -> bool:
 
 def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settings) -> Inner:
     """Run `inner` inside generators, by pluggy's rules, plain and async ones in one order."""
-    deciding, collect = spec.decides, spec.collect
+    deciding, collect, types = spec.decides, spec.collect, spec.answer_types()
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
         running: list[tuple[Any, Step, float]] = []
@@ -139,6 +149,8 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
                 else:
                     result = end(generator, step, result, error, deciding)
                 error = error if still_cancelled(error) else None
+                if types and error is None and not isinstance(result, types):
+                    refuse_answer(spec, result)
             except BaseException as exc:
                 if exc is not error:
                     blame(exc, spec, step.plugin)

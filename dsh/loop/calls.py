@@ -12,7 +12,7 @@ from trio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import ToolArgsError
 from ..hooks.trace import HeldTraces, held
-from ..jsonvalue import Json, loads
+from ..jsonvalue import Json, freeze, loads
 from ..messages import HookContext, ToolCallBlock
 from ..session.events import ContextMessage, ErrorInfo, ToolCall, ToolResult
 from ..tasks import single
@@ -149,7 +149,7 @@ def _parsed(raw: str) -> Mapping[str, Json]:
         return {}
     shown = raw if len(raw) <= 2000 else f"{raw[:1000]} ... {raw[-900:]}"
     try:
-        value: Any = loads(raw)
+        value: Any = freeze(loads(raw))
     except ValueError as exc:
         message = f"the call was not run: its arguments are not valid JSON ({exc}). They were: {shown}"
         raise ToolArgsError(message, [str(exc)]) from exc

@@ -46,7 +46,7 @@ def _keep_what_was_seen(turn: Turn) -> None:
     answer, turn.streaming = turn.streaming, None
     if answer is None or turn.agent.session.open_step is None:
         return
-    text = answer.text()
+    text = turn.agent.harness.secrets.mask(answer.text())
     if text:
         message = AssistantMessage(turn.number, turn.step, (Text(text),), answer.usage, interrupted=True)
         turn.record(message, turn.chunk_seqs)

@@ -18,6 +18,7 @@ from ..session.events import AssistantChunk, AssistantMessage, Header
 from ..session.header import canonical, owed
 from ..tasks import single
 from .calls import OpenCall
+from .masks import masked_blocks, masked_chunk
 from .turn import Turn
 
 __all__ = ["Answer", "ask"]
@@ -121,11 +122,14 @@ async def _stream(turn: Turn, request: Request) -> Assembler:
     turn.streaming = assembler = Assembler()
     turn.chunk_seqs = seqs = []
     number, step = turn.number, turn.step
+    mask = agent.harness.secrets.mask if agent.harness.secrets.any else None
     stream: ChunkStream = await agent.harness.llm.stream(request, agent)
     async with aclosing(stream):
         async for chunk in stream:
             if scope.cancel_called:
                 await trio.lowlevel.checkpoint_if_cancelled()
+            if mask is not None:
+                chunk = masked_chunk(chunk, mask)
             try:
                 event = session.append(AssistantChunk(number, step, chunk))
             except Exception as exc:
@@ -144,7 +148,10 @@ async def _log(turn: Turn, answer: Assembler) -> Answer:
     """Ask what to make of the answer, and log it."""
     agent, session = turn.agent, turn.agent.session
     cut = answer.finish is not None and answer.finish.kind == "max-tokens"
-    message = Message("assistant", answer.content())
+    # What the chunks hid only in parts is whole here.
+    mask = agent.harness.secrets.mask if agent.harness.secrets.any else None
+    content = answer.content()
+    message = Message("assistant", content if mask is None else masked_blocks(content, mask))
     if cut:
         message = _without_calls(message)
     proposed = message
@@ -157,6 +164,8 @@ async def _log(turn: Turn, answer: Assembler) -> Answer:
         turn.streaming = None
         raise
     message = expected("agent_step_result", result, Message)
+    if message is not proposed and mask is not None:
+        message = evolve(message, content=masked_blocks(message.content, mask))
     # A call that was cut off may lack half of its arguments: it does not run.
     message = _without_calls(message) if cut else _with_unique_ids(message, session.call_ids)
     turn.streaming = None

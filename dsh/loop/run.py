@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import trio
 
@@ -18,7 +18,8 @@ CLOSING_SECONDS = 60.0
 
 async def run(agent: Agent, content: BlockLike, source: MessageSource) -> RunResult:
     """See `dsh.Agent.run`."""
-    before = len(agent.session.events)
+    events = agent.session.events
+    before = len(events)
     agent.send(content, source)
     try:
         await agent.when_idle()
@@ -27,10 +28,11 @@ async def run(agent: Agent, content: BlockLike, source: MessageSource) -> RunRes
         with trio.move_on_after(CLOSING_SECONDS, shield=True):
             await agent.when_idle()
         raise
-    return _outcome(agent.session.events[before:])
+    # One by one: a long answer has hundreds of thousands.
+    return _outcome(events[seq] for seq in range(before, len(events)))
 
 
-def _outcome(events: Sequence[Event]) -> RunResult:
+def _outcome(events: Iterable[Event]) -> RunResult:
     """What happened, by the log."""
     text, reason, turn, usage = "", None, 0, TokenUsage()
     for event in events:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from ..errors import CorruptSession
-from ..jsonvalue import FrozenDict, FrozenList, Json, NotJson, dumps, freeze, loads
+from ..jsonvalue import FrozenDict, FrozenList, Json, NotJson, clean, dumps, freeze, loads
 from .converter import FromJson, ToJson, converter, explain
 from .events import FORMAT, VOCABULARY, Event, OtherData, Replace, SurfaceOp
 from .store import SessionHeader
@@ -132,7 +132,9 @@ class Codec:
 
     def encode_header(self, header: SessionHeader) -> bytes:
         """The first line of a session's file, without the newline."""
-        return dumps({"type": "session", **self.to_json(header)})
+        # A folder's name may be no UTF-8; `clean` is how such a name is spelled wherever it is stored or looked for.
+        cwd = header.cwd if header.cwd is None else clean(header.cwd)
+        return dumps({"type": "session", **self.to_json(attrs.evolve(header, cwd=cwd))})
 
     def decode_header(self, line: bytes) -> SessionHeader:
         """The header of a session's first line.

@@ -17,7 +17,7 @@ import trio
 
 from ..errors import SessionError, SessionLocked
 from ..hooks.markers import hookimpl
-from ..jsonvalue import loads
+from ..jsonvalue import clean, loads
 from ..stash import StashKey
 from .lines import EventLog
 from .store import SessionHeader, SessionInfo, SessionQuery, SessionsFound, StoredSession
@@ -46,6 +46,10 @@ def title_of(message: bytes) -> str:
     except ValueError:
         return ""
     return title if len(title) <= _TITLE else title[: _TITLE - 1] + "…"
+
+
+def _spelled(header: SessionHeader) -> str | None:
+    return None if header.cwd is None else clean(header.cwd)
 
 
 class SessionWriter(ABC):
@@ -206,7 +210,7 @@ class SessionStore(ABC):
     def _claim(self, writer: SessionWriter, session: Session) -> None:
         """Go on where the loaded session ends, if `session` is what was loaded."""
         loaded = writer.loaded or EventLog((), session.codec)
-        if not session.events.begins_with(loaded) or writer.header.cwd != session.header.cwd:
+        if not session.events.begins_with(loaded) or _spelled(writer.header) != _spelled(session.header):
             writer.close()
             raise SessionError(
                 f"the session {session.id!r} is not the one that is stored as {writer.place}; "

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import SessionError
+from ..jsonvalue import clean
 from .codec import Codec, default_codec
 from .events import Event, TurnEnd
 from .log import Session
@@ -71,7 +73,7 @@ class Sessions:
         if cwd is not None and not os.path.isabs(cwd):
             raise SessionError(f"the directory of a session must be absolute, not {cwd!r}")
         created_at = time.time_ns() // 1_000_000 if created_at is None else created_at
-        header = SessionHeader(id, created_at, cwd, parent_session, seed_length)
+        header = SessionHeader(id, created_at, None if cwd is None else _as_it_is(cwd), parent_session, seed_length)
         return Session(id, seed, header, codec=self.codec)
 
     def enter(self, session: Session, hook: Hooks | None = None) -> Callable[[], None]:
@@ -211,3 +213,12 @@ def new_session_id() -> str:
     milliseconds = time.time_ns() // 1_000_000
     digits = f"{milliseconds:012x}7{os.urandom(2).hex()[:3]}{8 | os.urandom(1)[0] & 3:x}{os.urandom(8).hex()[:15]}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _as_it_is(cwd: str) -> str:
+    """A directory as it was stored; the working directory by its real name, if that was no UTF-8."""
+    if "\ufffd" in cwd and not os.path.isdir(cwd):
+        with suppress(OSError):
+            if clean(here := os.getcwd()) == cwd:
+                return here
+    return cwd

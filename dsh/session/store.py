@@ -10,6 +10,7 @@ from attrs import frozen
 
 from ..errors import PluginError
 from ..hooks import Collector
+from ..jsonvalue import clean
 from .events import FORMAT, VOCABULARY, Event
 
 __all__ = ["EventTypes", "SessionHeader", "SessionInfo", "SessionQuery", "SessionsFound", "StoredSession"]
@@ -22,7 +23,8 @@ class SessionHeader:
     Attributes:
         version: of the log format.
         created_at: milliseconds since the epoch.
-        cwd: the absolute directory that the session works in.
+        cwd: the absolute directory that the session works in.  Where its name is no UTF-8, what is stored of it
+            has U+FFFD for the bytes that are not.
         parent_session: the id of the session that it was forked from, or whose agent started it.
         seed_length: how many of its first events came from the parent.
     """
@@ -70,7 +72,7 @@ class SessionQuery:
 
     def wants(self, header: SessionHeader) -> bool:
         """Whether a session with this header is asked for."""
-        if self.cwd is not None and header.cwd != self.cwd:
+        if self.cwd is not None and (header.cwd is None or clean(header.cwd) != clean(self.cwd)):
             return False
         if self.parent is not None and header.parent_session != self.parent:
             return False

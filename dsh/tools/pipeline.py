@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from ..decisions import Allow, Block, Deny, contexts_of, expected
-from ..errors import DshError, ToolError, ToolNotFoundError, blamed_message
+from ..errors import PROBLEMS, DshError, ToolError, ToolNotFoundError, blamed_message, survivable
 from ..jsonvalue import Json
 from ..messages import Block as ContentBlock
 from ..messages import HookContext, Text
@@ -77,8 +77,8 @@ async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolRes
     async def body() -> ToolResult:
         try:
             return await _dispatch(tools, call)
-        except Exception as exc:
-            return error_result(exc)
+        except PROBLEMS as exc:
+            return error_result(survivable(exc))
 
     if isinstance(tools, VisibleTools) and tools.masked(call.name):
         return await body()  # nobody runs elsewhere what was taken away from the agent
@@ -118,7 +118,7 @@ async def review(hook: Hooks, call: ToolCall, result: ToolResult, mask: Callable
     except Exception as exc:
         result = error_result(exc)
     content = tuple(_masked(block, mask) for block in result.content)
-    return Reviewed(evolve(result, content=content, meta=_masked_json(result.meta, mask)), contexts)
+    return Reviewed(evolve(result, content=content, meta=masked_json(result.meta, mask)), contexts)
 
 
 def _masked(block: ContentBlock, mask: Callable[[str], str]) -> ContentBlock:
@@ -128,13 +128,14 @@ def _masked(block: ContentBlock, mask: Callable[[str], str]) -> ContentBlock:
     return block if masked == block.text else Text(masked)
 
 
-def _masked_json(value: Json, mask: Callable[[str], str]) -> Json:
+def masked_json(value: Json, mask: Callable[[str], str]) -> Json:
+    """`value` with `mask` applied to every string in it; keys stay."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, list):
-        return [_masked_json(item, mask) for item in value]
+        return [masked_json(item, mask) for item in value]
     if isinstance(value, dict):
-        return {key: _masked_json(item, mask) for key, item in value.items()}
+        return {key: masked_json(item, mask) for key, item in value.items()}
     return value
 
 

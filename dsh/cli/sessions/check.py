@@ -17,9 +17,9 @@ from ...session.grammar import LogGrammar
 from ...session.header import fold
 from ...session.store import SessionQuery, StoredSession
 from ...session.surface import Surface
+from .. import clean
 from ..start import Start, opened
 from ..stored import find, listed, read
-from ..transcript import clean
 
 if TYPE_CHECKING:
     from ...harness import Harness

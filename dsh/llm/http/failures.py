@@ -207,8 +207,9 @@ def _classify(status: int, said: Complaint) -> tuple[str, bool]:
         return "TOOL_USE_FAILED", True
     if status >= 500:
         return "SERVER", status not in (501, 505)
-    code = _CODES.get(status, f"HTTP_{status}")
-    return code, status in (408, 409, 425, 429) and not _NO_MONEY.search(text)
+    if status == 429 and _NO_MONEY.search(text):
+        return "QUOTA", False
+    return _CODES.get(status, f"HTTP_{status}"), status in (408, 409, 425, 429)
 
 
 def transport_failure(

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from ...errors import DshError, LlmError
 from .failures import http_failure
 from .keys import check_key
+from .limits import MAX_ANSWER
 
 if TYPE_CHECKING:
     import httpx
@@ -41,6 +42,7 @@ class Place:
         connect_timeout: seconds.
         first_byte: seconds to wait for the head of a response, and for its first event.
         between: seconds to wait for more of it.
+        max_answer_bytes: of one response's body; who sends more is taken to have no end.
         problem: why it cannot be asked, in words for the person; None when it can.
     """
 
@@ -56,6 +58,7 @@ class Place:
     connect_timeout: float = 20.0
     first_byte: float = 600.0
     between: float = 300.0
+    max_answer_bytes: int = MAX_ANSWER
     problem: str | None = None
 
 

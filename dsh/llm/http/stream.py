@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AnswerStream", "Translator"]
 
-_MOST_ANSWER = 64 * 1024 * 1024
 _AFTER_FINISH = 10.0
 
 
@@ -72,6 +71,7 @@ class AnswerStream:
         self._failure: LlmError | None = None
         self._over = False
         self._begun = False
+        self._size = 0
 
     def __aiter__(self) -> Self:
         return self
@@ -127,6 +127,10 @@ class AnswerStream:
             return
         if not data:
             await self._close_of_body()
+            return
+        self._size += len(data)
+        if self._size > self._service.place.max_answer_bytes:
+            await self._fail(self._too_long(), [])
         elif not self._begun and data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b"<"):
             await self._whole_answer(exchange, data)
         else:
@@ -180,7 +184,11 @@ class AnswerStream:
 
     async def _whole_answer(self, exchange: Exchange, data: bytes) -> None:
         """A 200 that is no event stream: an answer in one piece, an error, or a page for people."""
-        body = data + await read_all(exchange, self._service.place.between, _MOST_ANSWER)
+        place = self._service.place
+        body = data + await read_all(exchange, place.between, place.max_answer_bytes)
+        if len(body) > place.max_answer_bytes:
+            await self._fail(self._too_long(), [])
+            return
         out: list[Chunk] = []
         try:
             self._translator.feed(body.removeprefix(b"\xef\xbb\xbf").strip(), out)
@@ -205,6 +213,11 @@ class AnswerStream:
         self._ready.extend(out)
         self._failure = self._service.masked(error)
         await self._end(whole=False)
+
+    def _too_long(self) -> LlmError:
+        most = self._service.place.max_answer_bytes
+        what = f"sent an answer of more than {most} bytes; if that is no mistake, raise max_answer_bytes"
+        return self._error(what, "ANSWER_TOO_LONG")
 
     def _error(self, what: str, code: str, *, retryable: bool = False) -> LlmError:
         return LlmError(f"{self._service.place.name} {what}", code=code, retryable=retryable)

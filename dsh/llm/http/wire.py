@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from ...errors import LlmError
 from ...jsonvalue import clean
+from ...messages import TokenUsage
 from .failures import shorten
 
-__all__ = ["OpenBlock", "malformed", "parse"]
+__all__ = ["OpenBlock", "counted", "malformed", "parse"]
 
 
 class OpenBlock:
@@ -63,7 +65,7 @@ def parse(provider: str, payload: bytes) -> Any:
         pass
     try:
         return json.loads(payload)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise malformed(provider, payload) from error
 
 
@@ -71,3 +73,18 @@ def malformed(provider: str, payload: bytes) -> LlmError:
     """The error for data that is not what it should be."""
     text = shorten(payload.decode("utf-8", "replace"), 200)
     return LlmError(f"{provider} sent data that cannot be understood: {text}", code="MALFORMED_RESPONSE")
+
+
+def counted(provider: str, wire: Mapping[str, Any], read: Callable[[Mapping[str, Any]], TokenUsage]) -> TokenUsage:
+    """What `read` makes of a ``usage`` object.
+
+    Raises:
+        LlmError: a counter is no number of tokens (``MALFORMED_RESPONSE``).
+    """
+    try:
+        return read(wire)
+    except (OverflowError, ValueError):
+        raise LlmError(
+            f"{provider} sent a count of tokens that is no number: {shorten(str(dict(wire)), 200)}",
+            code="MALFORMED_RESPONSE",
+        ) from None

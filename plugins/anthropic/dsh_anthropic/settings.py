@@ -11,6 +11,7 @@ from attrs.validators import ge, gt, optional
 
 from dsh.errors import ConfigError
 from dsh.llm.http.keys import check_headers, check_key, check_name, check_url, secret_headers
+from dsh.llm.http.limits import MAX_ANSWER
 from dsh.llm.http.service import Place
 
 __all__ = ["AnthropicConfig", "Provider", "ServiceSettings", "providers", "secret_values"]
@@ -57,6 +58,7 @@ class ServiceSettings:
         connect_timeout: seconds.
         first_byte: seconds until an answer begins.
         between: seconds until more of it comes.
+        max_answer_bytes: how much the service may send for one answer.
     """
 
     base_url: str | None = None
@@ -76,6 +78,7 @@ class ServiceSettings:
     connect_timeout: float = field(default=20.0, validator=gt(0))
     first_byte: float = field(default=600.0, validator=gt(0))
     between: float = field(default=300.0, validator=gt(0))
+    max_answer_bytes: int = field(default=MAX_ANSWER, validator=gt(0))
 
     def limit(self, model: str) -> int:
         """The limit of an answer of `model`, in tokens: the service demands one."""
@@ -179,6 +182,7 @@ def _place(
         connect_timeout=settings.connect_timeout,
         first_byte=settings.first_byte,
         between=settings.between,
+        max_answer_bytes=settings.max_answer_bytes,
         problem=problem,
     )
 

@@ -10,7 +10,7 @@ from dsh.jsonvalue import clean, dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, malformed, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
 from dsh.messages import Block, FinishReason, OtherBlock, Reasoning, Text, TokenUsage, ToolCallBlock
 from dsh_anthropic.encode import SERVER_BLOCK
 
@@ -100,7 +100,7 @@ class Translator:
         # Of a message that never was; empty text is nothing to anybody.
         out += [BlockEnd(self._first + n, Text("")) for n in range(len(self._blocks), self._numbers)]
         if self._usage:
-            out.append(Usage(_token_usage(self._usage)))
+            out.append(Usage(counted(self._provider, self._usage, _token_usage)))
         out.append(Finish(self._reason()))
         return out
 

@@ -73,5 +73,6 @@ def _place(provider: Provider) -> Place:
         connect_timeout=provider.connect_timeout,
         first_byte=provider.dialect.first_byte,
         between=provider.dialect.between,
+        max_answer_bytes=provider.dialect.max_answer_bytes,
         problem=provider.problem,
     )

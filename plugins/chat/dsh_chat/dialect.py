@@ -9,6 +9,7 @@ from attrs import evolve, field, fields_dict, frozen
 
 from dsh.errors import ConfigError
 from dsh.jsonvalue import Json, freeze
+from dsh.llm.http.limits import MAX_ANSWER
 
 __all__ = ["Dialect", "Protocol", "SendReasoning", "dialect_of"]
 
@@ -44,6 +45,7 @@ class Dialect:
         extra_body: more fields for the body of every request.
         first_byte: seconds to wait for the head of a response, and for its first event.
         between: seconds to wait for more of it.
+        max_answer_bytes: how much a service may send for one answer.
     """
 
     dialect: Protocol = "chat"
@@ -57,6 +59,7 @@ class Dialect:
     extra_body: Mapping[str, Json] = field(factory=dict, converter=_extra_body)
     first_byte: float = 600.0
     between: float = 300.0
+    max_answer_bytes: int = MAX_ANSWER
 
 
 def dialect_of(provider: str, values: Mapping[str, Json], base: Dialect) -> Dialect:
@@ -76,4 +79,6 @@ def dialect_of(provider: str, values: Mapping[str, Json], base: Dialect) -> Dial
             raise ConfigError(f"providers.{provider}.{name} is {chosen!r}; it takes one of {known}")
     if made.first_byte <= 0 or made.between <= 0:
         raise ConfigError(f"providers.{provider}: first_byte and between are seconds and must be above 0")
+    if made.max_answer_bytes <= 0:
+        raise ConfigError(f"providers.{provider}: max_answer_bytes is a number of bytes and must be above 0")
     return made

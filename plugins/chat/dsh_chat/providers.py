@@ -119,6 +119,7 @@ class ProviderSettings:
     extra_body: dict[str, Any] | None = None
     first_byte: float | None = None
     between: float | None = None
+    max_answer_bytes: int | None = None
 
     def switches(self, provider: str, base: Dialect) -> Dialect:
         """`base` with the switches that this table sets."""

@@ -9,7 +9,7 @@ from dsh.jsonvalue import dumps
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, malformed, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
 from dsh.messages import Block, FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.usage import response_usage
 
@@ -81,7 +81,7 @@ class ResponsesTranslator:
             raise self._failure
         out: list[Chunk] = [BlockEnd(block.index, self._block(block)) for block in self._blocks]
         if isinstance(usage := self._response.get("usage"), dict):
-            out.append(Usage(response_usage(usage)))
+            out.append(Usage(counted(self._provider, usage, response_usage)))
         out.append(Finish(self._reason()))
         return out
 

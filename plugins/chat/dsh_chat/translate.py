@@ -11,7 +11,7 @@ from dsh.jsonvalue import dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, malformed, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
 from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.usage import token_usage
 
@@ -115,7 +115,7 @@ class Translator:
                 call = ToolCallBlock(block.id or f"call-{block.index}", block.name, block.text())
                 out.append(BlockEnd(block.index, call))
         if isinstance(self._usage, dict):
-            out.append(Usage(token_usage(self._usage)))
+            out.append(Usage(counted(self._provider, self._usage, token_usage)))
         out.append(Finish(self._reason()))
         return out
 
@@ -178,7 +178,9 @@ class Translator:
 
     def _parts(self, parts: Any, out: list[Chunk]) -> None:
         """Content that is a list of parts, thoughts among them."""
-        for part in parts if isinstance(parts, list) else ():
+        if not isinstance(parts, list):
+            raise TypeError("content is neither text nor a list of parts")
+        for part in parts:
             if part.get("type") == "thinking":
                 thinking = part.get("thinking")
                 pieces = [thinking] if isinstance(thinking, str) else [p.get("text") for p in thinking or ()]

@@ -445,3 +445,21 @@ async def test_server_that_is_started_first_is_asked_for_once_and_again_when_gon
     assert text_in(await ask(again)) == "one"
     assert len(starts) == 3
     assert b"Bearer local-key-1" in server.requests[-1][0]
+
+
+async def test_answer_without_an_end_is_given_up(server: Server) -> None:
+    server.scripts = [[HEAD, *say(*["word"] * 200), 600.0]]
+    adapter = adapter_for(server, max_answer_bytes=5_000)
+
+    error = await failure(adapter)
+
+    assert (error.code, error.retryable) == ("ANSWER_TOO_LONG", False)
+    assert "house sent an answer of more than 5000 bytes" in error.message
+
+
+async def test_answer_in_one_piece_that_is_too_long_is_given_up(server: Server) -> None:
+    body = b'{"choices": [{"message": {"content": "' + b"x" * 20_000
+    server.scripts = [[HEAD, chunk(body[:1000]), chunk(body[1000:]), 600.0]]
+    adapter = adapter_for(server, max_answer_bytes=5_000)
+
+    assert (await failure(adapter)).code == "ANSWER_TOO_LONG"

@@ -332,3 +332,18 @@ def test_whole_answer_that_was_not_streamed() -> None:
         BlockEnd(2, ToolCallBlock("call-2", "t", "{}")),
         Finish(FinishReason("tool-calls")),
     ]
+
+
+@pytest.mark.parametrize("content", [{"text": "hi"}, 5, ["hi"]])
+def test_content_of_a_strange_shape_is_no_empty_answer(content: Any) -> None:
+    with pytest.raises(LlmError, match=r"^house sent data that cannot be understood") as caught:
+        translate(wire({"content": content}), wire(finish="stop"))
+    assert caught.value.code == "MALFORMED_RESPONSE"
+
+
+@pytest.mark.parametrize("count", [b"1e400", b"-1e400", b"NaN"])
+def test_count_of_tokens_that_is_no_number_names_the_service(count: bytes) -> None:
+    usage = b'{"choices":[],"usage":{"prompt_tokens":%s}}' % count
+    with pytest.raises(LlmError, match=r"^house sent a count of tokens that is no number") as caught:
+        translate(wire({"content": "hi"}, "stop"), usage)
+    assert caught.value.code == "MALFORMED_RESPONSE"

@@ -102,5 +102,5 @@ def test_a_run_has_it_on_when_it_is_wanted(flags: list[str], on: bool, tmp_path:
     env = {**keep, **replay, "HOME": str(tmp_path), "DSH_HOME": str(tmp_path / "dsh")}
     command = [sys.executable, "-m", "dsh", "-p", "go", "-e", "probe.py", "--no-plugin", "local", *flags]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert f"checks: {on}\n" in done.stdout, done.stderr
+    assert f"checks: {on}\n" in done.stderr, done.stderr
     assert done.returncode == 0, done.stderr

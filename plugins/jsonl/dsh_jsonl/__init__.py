@@ -27,7 +27,7 @@ def dsh_configure(harness: Harness) -> None:
     if not harness.config.chooses_store("jsonl"):
         return
     root = Path(settings.root).expanduser().absolute() if settings.root else harness.home / "sessions"
-    harness.plugins.register(SessionFiles(root, harness.sessions), "jsonl.store")
+    harness.plugins.register(SessionFiles(root, harness.sessions, harness.warn), "jsonl.store")
     harness.plugins.register(StoredFiles(root, harness.sessions), "jsonl.stored")
 
 

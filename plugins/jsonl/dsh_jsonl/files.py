@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
 from attrs import frozen
 
 from dsh import SessionError
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from dsh.session import Session, SessionInfo, SessionQuery, Sessions
 
 __all__ = ["JsonlConfig", "SessionFiles", "read"]
+
+CUT = ".cut"
+"""What is put behind the name of a file for what was cut off it."""
 
 
 @frozen
@@ -39,11 +45,13 @@ class SessionFiles(SessionStore):
     Args:
         root: the folder that they are in; made when needed.
         sessions: the live ones.
+        warn: told what was cut off a file.
     """
 
-    def __init__(self, root: Path, sessions: Sessions) -> None:
+    def __init__(self, root: Path, sessions: Sessions, warn: Callable[[str], None] | None = None) -> None:
         super().__init__(sessions)
         self.root = root
+        self.warn = warn
 
     def find(self, session_id: str) -> str | None:
         path = find(self.root, session_id)
@@ -55,7 +63,11 @@ class SessionFiles(SessionStore):
 
     def load(self, session_id: str) -> tuple[SessionFile, StoredSession] | None:
         path = find(self.root, session_id)
-        return None if path is None else load(path, session_id, self.sessions.codec)
+        return None if path is None else load(path, session_id, self.sessions.codec, self._warn_from_thread)
+
+    def _warn_from_thread(self, message: str) -> None:
+        if self.warn is not None:
+            trio.from_thread.run_sync(self.warn, message)
 
     def scan(self, query: SessionQuery) -> list[SessionInfo]:
         return scan(self.root, query, self.sessions.codec)
@@ -71,8 +83,13 @@ def read(path: Path, codec: Codec | None = None) -> StoredSession:
     return StoredSession(parsed.header, parsed.events, str(path))
 
 
-def load(path: Path, session_id: str, codec: Codec) -> tuple[SessionFile, StoredSession]:
+def load(
+    path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None = None
+) -> tuple[SessionFile, StoredSession]:
     """Open and lock a session's file, read it, and close its last turn.
+
+    What follows the last event is cut off.  A crash leaves a part of a line there; whole lines
+    are somebody's, and are kept in a file beside this one, of which `warn` is told.
 
     Raises:
         SessionLocked: somebody else writes it.
@@ -84,7 +101,7 @@ def load(path: Path, session_id: str, codec: Codec) -> tuple[SessionFile, Stored
         raise SessionError(f"cannot open the session file {path}: {error.strerror}") from error
     try:
         lock(fd, path)
-        return _loaded(fd, path, session_id, codec)
+        return _loaded(fd, path, session_id, codec, warn)
     except OSError as error:
         os.close(fd)
         raise SessionError(f"cannot repair the session file {path}: {error.strerror}") from error
@@ -93,7 +110,9 @@ def load(path: Path, session_id: str, codec: Codec) -> tuple[SessionFile, Stored
         raise
 
 
-def _loaded(fd: int, path: Path, session_id: str, codec: Codec) -> tuple[SessionFile, StoredSession]:
+def _loaded(
+    fd: int, path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None
+) -> tuple[SessionFile, StoredSession]:
     with open(fd, "rb", closefd=False) as stream:
         text = stream.read()
     parsed = parse_log(text, codec, str(path))
@@ -103,6 +122,13 @@ def _loaded(fd: int, path: Path, session_id: str, codec: Codec) -> tuple[Session
     events, size = parsed.events, parsed.size
     if closers or size < len(text):
         lines = b"".join(codec.encode(event) + b"\n" for event in closers)
+        if text.find(b"\n", size) >= 0:
+            kept = _keep(path, text[size:])
+            if warn is not None:
+                warn(
+                    f"{path}: from line {len(events) + 2} on there were lines that are no events of the session; "
+                    f"they were cut off, and are kept in {kept}"
+                )
         os.ftruncate(fd, size)
         written = os.write(fd, lines)
         while written < len(lines):
@@ -112,3 +138,19 @@ def _loaded(fd: int, path: Path, session_id: str, codec: Codec) -> tuple[Session
     file = SessionFile(path, parsed.header, codec.encode_header(parsed.header))
     file.take(fd, size, events)
     return file, StoredSession(parsed.header, events, str(path))
+
+
+def _keep(path: Path, rest: bytes) -> Path:
+    """Write what is cut off a file beside it, under a name that is not taken."""
+    for number in count(1):
+        kept = path.with_name(f"{path.name}{CUT}{'' if number == 1 else f'-{number}'}")
+        try:
+            fd = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with open(fd, "wb") as target:
+            target.write(rest)
+            target.flush()
+            os.fsync(fd)
+        return kept
+    raise AssertionError("there are always more numbers")

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from dsh import SessionError
+from dsh.jsonvalue import clean
 
 __all__ = ["SUFFIX", "bucket", "encode_id", "find"]
 
@@ -38,7 +39,7 @@ def bucket(cwd: str | None) -> str:
     """The name of the folder for sessions that work in `cwd`."""
     if cwd is None:
         return _NO_CWD
-    return "cwd-" + hashlib.sha256(cwd.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return "cwd-" + hashlib.sha256(clean(cwd).encode()).hexdigest()[:12]
 
 
 def find(root: Path, session_id: str) -> Path | None:

@@ -210,3 +210,35 @@ async def test_nothing_is_written_to_a_file_that_was_changed(
 
     assert any("the last 2 events of the session 'a'" in note for note in caught.value.__notes__)
     assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_whole_lines_that_are_no_events_are_kept_beside_the_file(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    codec = Session("a").codec
+    line = text.count(b"\n") + 1
+    for number, rest in enumerate((b"garbage line\n", b'garbage\n{"type":"no'), 1):
+        path.write_bytes(text + rest)
+        warnings: list[str] = []
+
+        file, _ = load_file(path, "a", codec, warnings.append)
+        file.close()
+
+        kept = path.with_name("a.jsonl.cut" if number == 1 else f"a.jsonl.cut-{number}")
+        assert kept.read_bytes() == rest
+        assert path.read_bytes().startswith(text)
+        assert b"garbage" not in path.read_bytes()
+        assert len(warnings) == 1
+        assert str(kept) in warnings[0]
+        assert f"from line {line} on" in warnings[0]
+
+
+def test_a_torn_line_is_cut_off_without_a_word(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(text + b'{"type":"no')
+    warnings: list[str] = []
+
+    file, _ = load_file(path, "a", Session("a").codec, warnings.append)
+    file.close()
+
+    assert warnings == []
+    assert list(tmp_path.glob("a.jsonl*")) == [path]

@@ -14,7 +14,8 @@ from attrs import define, field
 from dsh.process import Process
 from dsh_shell.errors import ShellError
 from dsh_shell.groups import group_alive, signal_group, signal_marked
-from dsh_shell.window import SpillFolder, Window
+from dsh_shell.spill import SpillFolder
+from dsh_shell.window import Window
 
 __all__ = ["Command", "spawn"]
 

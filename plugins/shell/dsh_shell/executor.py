@@ -21,8 +21,9 @@ from dsh_shell.command import AFTER_KILL, Command, spawn
 from dsh_shell.config import ShellConfig
 from dsh_shell.errors import ShellError
 from dsh_shell.groups import MARK, marked, signal_marked
+from dsh_shell.spill import SpillFolder, remove_abandoned
 from dsh_shell.watchdog import Watchdog
-from dsh_shell.window import Delta, SpillFolder, Window
+from dsh_shell.window import Delta, Window
 
 __all__ = ["Executor", "Outcome", "Owner", "Prepare", "Spec", "Task"]
 
@@ -125,6 +126,7 @@ class Executor:
         self._mark = secrets.token_hex(8) + "."
         self._watchdog = Watchdog(self._mark)
         self._spills = SpillFolder()
+        self._cleaned = False
         self._tasks: dict[str, Task] = {}
         self._live: dict[Command, None] = {}
         self._owners: dict[str | None, int] = {}
@@ -206,6 +208,9 @@ class Executor:
         return timed_out
 
     async def _spawn(self, spec: Spec, owner: Owner | None, prepare: Prepare) -> Command:
+        if not self._cleaned:
+            self._cleaned = True
+            await trio.to_thread.run_sync(remove_abandoned, abandon_on_cancel=True)
         mark = f"{self._mark}{self._owner_number(owner)}.{next(self._serial)}."
         process = await prepare(
             Process(

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-import tempfile
 from collections.abc import Callable
-from itertools import count
-from typing import Final
 
 from attrs import define, field, frozen
 
-__all__ = ["MAX_SPILL_BYTES", "Delta", "Spill", "SpillFolder", "Window", "incomplete_suffix", "readable"]
+from dsh_shell.spill import Spill
 
-MAX_SPILL_BYTES: Final = 1 << 30
-"""No file grows beyond this, or a command that never stops printing would fill the disk."""
+__all__ = ["Delta", "Window", "incomplete_suffix", "readable"]
 
 
 def readable(data: bytes | bytearray) -> str:
@@ -40,66 +33,6 @@ def _broken_prefix(data: bytes | bytearray) -> int:
         if data[index] & 0xC0 != 0x80:
             return index
     return min(3, len(data))
-
-
-@define(eq=False)
-class Spill:
-    """A file that takes a whole stream.  Its `path` is None from the first failed write on."""
-
-    path: str | None
-    _fd: int | None
-    written: int = 0
-    limit: int = MAX_SPILL_BYTES
-
-    def write(self, data: bytes | bytearray) -> None:
-        """Append `data`, up to the file's limit; never raises."""
-        room = self.limit - self.written
-        if self._fd is None or room <= 0:
-            return
-        rest = memoryview(data)[:room]
-        try:
-            while rest:
-                done = os.write(self._fd, rest)
-                self.written += done
-                rest = rest[done:]
-        except OSError:
-            self.path = None
-            self.close()
-
-    def close(self) -> None:
-        """Close the file; the path is withheld if that fails."""
-        fd, self._fd = self._fd, None
-        if fd is None:
-            return
-        try:
-            os.close(fd)
-        except OSError:
-            self.path = None
-
-
-class SpillFolder:
-    """A private folder for spill files, made when the first is needed."""
-
-    def __init__(self) -> None:
-        self._folder: str | None = None
-        self._numbers = count(1)
-
-    def open(self, stream: str) -> Spill:
-        """A new, empty file for ``stdout`` or ``stderr``; without a path where none can be made."""
-        try:
-            if self._folder is None:
-                self._folder = tempfile.mkdtemp(prefix="dsh-bash-")
-            name = f"dsh-bash-{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(6)}-{stream}.log"
-            path = os.path.join(self._folder, name)
-            return Spill(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except OSError:
-            return Spill(None, None)
-
-    def remove(self) -> None:
-        """Delete the folder and all its files."""
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 @frozen

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dsh_shell.window import Spill, SpillFolder, Window, incomplete_suffix
+from dsh_shell.spill import Spill, SpillFolder
+from dsh_shell.window import Window, incomplete_suffix
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from dsh import SessionError
+from dsh.jsonvalue import clean
 from dsh.session import SessionHeader
 
 from .rows import Row, Stored, compose_header, split
@@ -284,7 +285,8 @@ def _changed(id: str, how: str) -> SessionError:
 
 
 def _header_values(header: SessionHeader) -> tuple[str | int | None, ...]:
-    cwd, parent = (None if text is None else plain(text) for text in (header.cwd, header.parent_session))
+    cwd = None if header.cwd is None else clean(header.cwd)
+    parent = None if header.parent_session is None else plain(header.parent_session)
     return plain(header.id), header.version, header.created_at, cwd, parent, header.seed_length
 
 

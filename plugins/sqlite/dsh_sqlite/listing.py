@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from dsh import CorruptSession
+from dsh.jsonvalue import clean
 from dsh.session import SessionInfo, SessionQuery, title_of
 from dsh.session.codec import Codec
 
@@ -30,7 +31,8 @@ SELECT w.*, {_FIRST} FROM (
 
 def scan(connection: sqlite3.Connection, query: SessionQuery, codec: Codec) -> list[SessionInfo]:
     """The sessions that have events and that `query` wants, the last written first; none in other formats."""
-    cwd, parent = (None if text is None else plain(text) for text in (query.cwd, query.parent))
+    cwd = None if query.cwd is None else clean(query.cwd)
+    parent = None if query.parent is None else plain(query.parent)
     limit = -1 if query.limit is None else query.limit
     found = []
     for row in connection.execute(_LIST, (cwd, parent, query.children, limit)):
