@@ -122,7 +122,7 @@ def row(what: str, seconds: float, floor: float) -> None:
 
 def bench_resume(folder: Path, size: int) -> None:
     database = Database(folder / "sessions.db")
-    put(folder, database, [conversation("long", "/work/project", size)])
+    put(folder, database, [conversation("long", "/home/me/project", size)])
     database.close()
     [path] = (folder / "sessions").glob("*/long.jsonl")
     floor = cpu(lambda: floor_resume(path))
@@ -133,13 +133,13 @@ def bench_resume(folder: Path, size: int) -> None:
 
 def bench_list(folder: Path, count: int) -> None:
     database = Database(folder / "sessions.db")
-    put(folder, database, [conversation(f"s{n:06}", f"/work/project-{n % 20}", 20) for n in range(count)])
+    put(folder, database, [conversation(f"s{n:06}", f"/home/me/project-{n % 20}", 20) for n in range(count)])
     database.close()
     paths = list((folder / "sessions").glob("*/*.jsonl"))
     floor = cpu(lambda: floor_list(paths))
     queries = {
         "all": SessionQuery(),
-        "a directory's": SessionQuery(cwd="/work/project-3"),
+        "a directory's": SessionQuery(cwd="/home/me/project-3"),
         "the last": SessionQuery(limit=1, children=False),
     }
     for name, make in stores(folder):
@@ -150,7 +150,7 @@ def bench_list(folder: Path, count: int) -> None:
 
 
 def bench_write(folder: Path, size: int) -> None:
-    lines = conversation("written", "/work/project", size)
+    lines = conversation("written", "/home/me/project", size)
 
     def floor() -> None:
         with open(folder / "floor", "ab", buffering=0) as stream:
