@@ -34,14 +34,14 @@ class Own:
         name, _, pause = kind.partition(":")
         self.tools = []
         if name == "noop":
-            self.tools.append(Tool("noop", "Do nothing.", OBJECT, lambda args, call: ""))
+            self.tools.append(Tool("noop", "Do nothing.", OBJECT, lambda args, call: "", effect="none"))
         elif name == "sleep":
 
             async def nap(args, call):
                 await trio.sleep(int(pause) / 1000)
                 return ""
 
-            self.tools.append(Tool("nap", "Sleep for a while.", OBJECT, nap, parallel=True))
+            self.tools.append(Tool("nap", "Sleep for a while.", OBJECT, nap, parallel=True, effect="none"))
 
     @hookimpl
     def tools_register(self, tools):

@@ -33,10 +33,20 @@ The names below are public; what they are imported from may change.  They are im
 used, so that ``import dsh`` costs next to nothing.
 """
 
-from __future__ import annotations
+import sys
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+
+def _leave_working_directory() -> None:
+    """Take off the path what ``python -m dsh`` put there: what was cloned could stand in for any module."""
+    started = getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] in ("dsh", "-mdsh")
+    if started and not sys.flags.safe_path:
+        del sys.path[0]
+
+
+_leave_working_directory()  # importing anything else, even __future__, would be too late
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
 
 if TYPE_CHECKING:
     from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRequest, RunResult

@@ -6,7 +6,7 @@ The loop that drives an agent is a plugin; it answers ``agent_factory`` with an 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from attrs import frozen
 
@@ -48,7 +48,9 @@ class AgentOptions:
         append_system_prompt: a section after all others, when given.
         tools: names of the only tools it has, when given; its children have no others of them either.
         without_tools: names of tools that it and its children do not have.
-        temperature, max_tokens: of its requests; None leaves them to the provider.
+        temperature, max_tokens, reasoning_effort: of its requests; None leaves them to the provider.
+        one_turn: nobody listens to it once its turn has ended, so what it began in the background is waited for
+            before that.
     """
 
     model: str = ""
@@ -58,6 +60,8 @@ class AgentOptions:
     without_tools: tuple[str, ...] = ()
     temperature: float | None = None
     max_tokens: int | None = None
+    reasoning_effort: str | None = None
+    one_turn: bool = False
 
 
 @frozen
@@ -152,7 +156,10 @@ class Agent(Protocol):
         ...
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop the running turn and drop everything queued.  Nothing happens when idle.  Never raises."""
+        """Stop the running turn and drop everything queued, of this agent and of all below it.
+
+        Nothing happens to those that are idle.  Never raises.
+        """
         ...
 
     async def when_idle(self) -> None:
@@ -214,6 +221,7 @@ class AgentRequest:
     setup: Callable[[Agent], None] | None = None
 
 
+@runtime_checkable
 class AgentFactory(Protocol):
     """Who makes agents; the answer of ``agent_factory``."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from .decisions import Deny
 from .errors import PluginError
 from .hooks.markers import impl_options
@@ -36,7 +38,7 @@ async def run_canaries(harness: Harness) -> int:
     guards = [impl for impl in harness.plugins.implementations(GATE) if impl_options(impl.function).canaries]
     if not guards:
         return 0
-    handle = harness.create_agent(agent_id="canary")
+    handle = harness.create_unstored("canary")
     tried = 0
     try:
         for impl in guards:
@@ -49,7 +51,9 @@ async def run_canaries(harness: Harness) -> int:
 
 
 async def _try(harness: Harness, agent: Agent, impl: HookImpl, name: str, arguments: Mapping[str, Any]) -> None:
-    alone = build(harness.plugins.specs[GATE], [(impl, 0)], harness.plugins.settings)
+    # A first call imports what it needs, and is slow for that alone.
+    settings = evolve(harness.plugins.settings, on_slow=None)
+    alone = build(harness.plugins.specs[GATE], [(impl, 0)], settings)
     verdict = await alone(agent=agent, call=ToolCall("canary", name, arguments, agent))
     if not isinstance(verdict, Deny) or verdict.reason.startswith(f"the plugin {impl.plugin_name} "):
         raise PluginError(

@@ -1,19 +1,19 @@
 """Settings: layers of TOML, the environment and flags, merged into one frozen `Config`.
 
-Later layers win, key by key; lists are replaced, except that `plugins.required` only grows:
+Later layers win, key by key; lists are replaced, except those that only grow (`dsh.layers.GROWING`):
 
 1. defaults
 2. ``$DSH_HOME/config.toml``, the user's
 3. ``.dsh/config.toml`` of the project
-4. ``.dsh/config.local.toml`` of the project
+4. ``.dsh/config.local.toml`` of the project, and ``.dsh/config.allowed.toml``, which dsh writes
 5. the environment: ``DSH_MODEL``
 6. the ``[profiles.NAME]`` tables of those files, in the same order, when a profile is chosen
 7. ``--config key=value``
 
 The project is the nearest directory upwards that has a ``.dsh`` folder or a ``.git``.  Its files
-come with whatever was cloned, so keys that would run code or send credentials elsewhere are
-refused there (`dsh.layers.UNTRUSTED`).  A table that is not the core's own belongs to the plugin that
-claims it with `Config.section`.
+come with whatever was cloned, so keys that would run code or send credentials elsewhere
+(`dsh.layers.UNTRUSTED`) are left out unless a person trusts the folder (`dsh.trust`).  A table that is
+not the core's own belongs to the plugin that claims it with `Config.section`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ from typing import Any, TypeVar
 from attrs import Attribute, field, fields_dict, frozen, has
 
 from .errors import ConfigError
-from .layers import Layer, merge, override, read_layer, refuse_untrusted, take_profile
+from .layers import Layer, merge, override, read_layer, take_profile, withhold
+from .messages import Effort
+from .patterns import late
 from .structure import KeyPath, Problem, StructureError, did_you_mean, show_path, structure
+from .trust import FILES, Folder, TrustStore, read_folder
 
 __all__ = [
     "AgentConfig",
@@ -49,7 +52,7 @@ GUARDS = ("permissions", "sandbox")
 """Plugins that a setting cannot disable; ``--no-plugin`` drops one for a run."""
 
 _SECRET = re.compile(r"key|secret|token|password|authorization|cookie|credential", re.IGNORECASE)
-_KEY_LIKE = re.compile(r"(?:bearer|basic)\s|(?:sk|pk|ghp|xox[a-z])[-_]\w{6}|^[\w./+=-]{24,}$", re.IGNORECASE)
+_KEY_LIKE = late(r"(?:bearer|basic)\s|(?:sk|pk|ghp|xox[a-z])[-_]\w{6}|^[\w./+=-]{24,}$", re.IGNORECASE)
 
 
 def _positive(instance: object, attribute: Attribute[float], value: float) -> None:
@@ -150,6 +153,7 @@ class _Core:
     model: str = ""
     system_prompt: str | None = None
     append_system_prompt: str | None = None
+    effort: Effort | None = None
     hooks: HooksConfig = HooksConfig()
     plugins: PluginsConfig = PluginsConfig()
     prompt: PromptConfig = PromptConfig()
@@ -168,13 +172,18 @@ class Config(_Core):
         model: ``provider/name``, or a provider's name for its default model; empty: the first that is configured.
         system_prompt: takes the place of the persona, when given.
         append_system_prompt: stands behind all sections of the system prompt, when given.
+        effort: how much models think, one of `dsh.messages.EFFORTS`; their own way, when not given.
         agents: those that a program finds running when its harness is open; the command makes its own.
         tables: the tables of plugins, as they were written.
         origins: which file, variable or flag said what.
+        layers: the sources that were merged, the strongest last, for who needs all that was said of something.
+        folder: the project, and whether it is trusted; None where there is none.
     """
 
     tables: Mapping[str, Any] = field(factory=dict)
     origins: Mapping[KeyPath, str] = field(factory=dict, repr=False, eq=False)
+    layers: tuple[Layer, ...] = field(default=(), repr=False, eq=False)
+    folder: Folder | None = field(default=None, repr=False, eq=False)
     _claimed: set[str] = field(factory=set, init=False, repr=False, eq=False)
     _stores: set[str] = field(factory=set, init=False, repr=False, eq=False)
 
@@ -210,6 +219,8 @@ class Config(_Core):
             ConfigError: there are some.
         """
         known = {*_CORE, *self._claimed}
+        if self.folder is not None and not self.folder.trusted:
+            excused = {*excused, *(plugin.name for plugin in self.folder.plugins)}
         problems = [
             Problem((name,), f"nothing has settings of that name{did_you_mean(name, known)}")
             for name in self.unclaimed()
@@ -235,6 +246,7 @@ class ConfigFiles:
     root: Path | None = None
     project: Path | None = None
     local: Path | None = None
+    allowed: Path | None = None
 
 
 def dsh_home(environ: Mapping[str, str]) -> Path:
@@ -257,14 +269,21 @@ def config_files(*, cwd: Path, home: Path, environ: Mapping[str, str]) -> Config
         usable = folder.resolve() not in own
         # os.path, since pathlib raises for directories that may not be entered
         if usable and (os.path.isdir(folder) or os.path.exists(root / ".git")):
-            return ConfigFiles(user, root, folder / "config.toml", folder / "config.local.toml")
+            return ConfigFiles(user, root, *(folder / name for name in FILES))
         if os.path.exists(root / ".git"):
             return ConfigFiles(user, root)
     return ConfigFiles(user)
 
 
 def load_config(
-    *, cwd: Path, home: Path, environ: Mapping[str, str], overrides: Sequence[str] = (), profile: str | None = None
+    *,
+    cwd: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    profile: str | None = None,
+    flags: Sequence[Layer] = (),
+    folder: Folder | None = None,
 ) -> Config:
     """Read all layers.
 
@@ -274,31 +293,45 @@ def load_config(
         environ: the environment.
         overrides: ``key=value``, with dotted keys and TOML values; what is no TOML is text.
         profile: the name of the profile to lay over the files.
+        flags: layers that stand above all others.
+        folder: the project as somebody has read it, with what was said about it; read if not given, and trusted
+            if it says so in `home`.
 
     Raises:
         ConfigError: a file cannot be read, is no TOML, or says something that is refused.
     """
     paths = config_files(cwd=cwd, home=home, environ=environ)
-    read = [read_layer(path, cwd, path == paths.user) for path in (paths.user, paths.project, paths.local) if path]
-    files = [layer for layer in read if layer]
-    overlays = take_profile(files, profile)
-    for layer in (*files, *overlays):
-        refuse_untrusted(layer)
-    layers = [*files]
+    user = read_layer(paths.user, cwd, True)
+    if folder is None and paths.root is not None and paths.project is not None:
+        folder = TrustStore(home).judged(read_folder(paths.root, cwd))
+    files = [*([user] if user is not None else ()), *(folder.layers if folder is not None else ())]
+    overlays = [withhold(layer) for layer in take_profile(files, profile)]
+    layers = [withhold(layer) for layer in files]
+    if folder is not None and not folder.trusted:
+        for layer in (*layers, *overlays):
+            _drop_required(layer, {plugin.name for plugin in folder.plugins})
     if environ.get("DSH_MODEL"):
         layers.append(Layer("environment variable DSH_MODEL", {"model": environ["DSH_MODEL"]}))
     layers += overlays
-    layers += [override(text) for text in overrides]
-    return _build(layers)
+    layers += [*(override(text) for text in overrides), *flags]
+    return _build(layers, folder)
 
 
-def _build(layers: Sequence[Layer]) -> Config:
+def _drop_required(layer: Layer, absent: Collection[str]) -> None:
+    """Let a project that is not trusted not require the plugins that it brings: they are left out."""
+    plugins = layer.data.get("plugins")
+    if layer.trusted or not isinstance(plugins, dict) or not isinstance(plugins.get("required"), list):
+        return
+    layer.data["plugins"] = {**plugins, "required": [name for name in plugins["required"] if name not in absent]}
+
+
+def _build(layers: Sequence[Layer], folder: Folder | None) -> Config:
     merged: dict[str, Any] = {}
     origins: dict[KeyPath, str] = {}
     for layer in layers:
         merge(merged, layer.data, layer.label, origins, ())
     if not merged:
-        return Config()
+        return Config(folder=folder)
     core = {name: merged.pop(name) for name in _CORE if name in merged}
     problems = [
         Problem((name,), f"unknown key{did_you_mean(name, _CORE)}")
@@ -307,7 +340,7 @@ def _build(layers: Sequence[Layer]) -> Config:
     ]
     try:
         values = {name: getattr(_structure_core(core), name) for name in core}
-        config = Config(**values, tables=merged, origins=origins)
+        config = Config(**values, tables=merged, origins=origins, layers=tuple(layers), folder=folder)
     except StructureError as error:
         raise _complain([*error.problems, *problems], origins) from None
     if problems:

@@ -7,9 +7,10 @@ other.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 
 from attrs import frozen
 
@@ -31,6 +32,7 @@ def load_plugins(
     discover: bool = True,
     disabled: Iterable[str] = (),
     required: Iterable[str] = (),
+    guards: Iterable[str] = (),
     bundled_only: bool = False,
     warn: Callable[[str], None] = lambda message: None,
 ) -> None:
@@ -42,6 +44,7 @@ def load_plugins(
         discover: look for installed plugins at all.
         disabled: names that are not loaded.
         required: names that must be loaded; a guard that is missing stops the program.
+        guards: names that must be loaded if they are installed.
         bundled_only: leave out what other distributions brought.
         warn: told of plugins that are skipped.
 
@@ -64,12 +67,13 @@ def load_plugins(
         warn(f"the required plugin {name} is left out")
     for name in sorted(required - found.keys() - manager.blocked):
         raise PluginError(f"the required plugin {name!r} is not installed{did_you_mean(name, found)}")
+    must = required.union(guards)
 
     def give_up(candidate: _Candidate, error: Exception) -> None:
         name, came_from = candidate.name, candidate.distribution
         place = f" of {came_from[0]}" if came_from else ""
         said = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-        if name in required or name in given:
+        if name in must or name in given:
             raise PluginError(f"the plugin {name}{place} cannot be loaded: {said}") from error
         manager.distributions.pop(name, None)
         manager.failed[name] = LoadFailure(name, came_from[0] if came_from else None, error)
@@ -105,9 +109,7 @@ class _Candidate:
     @property
     def distribution(self) -> tuple[str, str] | None:
         """Name and version of the distribution that brought it."""
-        if self.entry is None or self.entry.dist is None:
-            return None
-        return self.entry.dist.name, self.entry.dist.version
+        return None if self.entry is None else _brought_by(self.entry)
 
     def load(self) -> object:
         """Import it; of a class, make an object."""
@@ -123,7 +125,7 @@ class _Candidate:
 def _entries(discover: bool, bundled_only: bool) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP) if discover else ():
-        if bundled_only and (entry.dist is None or entry.dist.name != HARNESS):
+        if bundled_only and (_brought_by(entry) or ("",))[0] != HARNESS:
             continue
         other = found.get(entry.name)
         if other is not None:
@@ -136,7 +138,19 @@ def _entries(discover: bool, bundled_only: bool) -> dict[str, EntryPoint]:
 
 
 def _label(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+    return " ".join(_brought_by(entry) or (entry.value,))
+
+
+def _brought_by(entry: EntryPoint) -> tuple[str, str] | None:
+    """Name and version of the distribution that an entry point is of."""
+    return None if entry.dist is None else _identity(entry.dist)
+
+
+@functools.cache
+def _identity(distribution: Distribution) -> tuple[str, str]:
+    # Each question parses a whole METADATA, and one distribution brings two dozen plugins.
+    metadata = distribution.metadata
+    return metadata["Name"], metadata["Version"]
 
 
 def _add_hookspecs(manager: PluginManager, plugin: object) -> None:

@@ -14,25 +14,31 @@ import trio
 
 from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistry, AgentRequest
 from .canaries import run_canaries
-from .config import Config, dsh_home
+from .config import GUARDS, Config, dsh_home
 from .configured import start_configured
+from .credentials import FILE, Credentials, read_credentials
 from .discovery import load_plugins
 from .errors import AgentError, SessionNotFound, blamed_message
 from .hooks import PluginManager, Settings, Trace
+from .hooks.trace import held
 from .hookspecs import Hooks
 from .llm.adapter import Adapters
+from .llm.http.settings import NetworkConfig
 from .llm.service import LlmService
+from .models import Models
 from .owned import Owned
-from .secrets import Secrets
+from .secrets import CleanEnvironment, Secrets, SecretsConfig
 from .session.codec import Codec, default_codec
 from .session.events import Event, HookDecision
 from .session.log import Session
 from .session.sessions import Sessions
-from .session.store import EventTypes
+from .session.store import UNSTORED, EventTypes
 from .tasks import Tasks, single
 
 __all__ = ["CLOSING_SECONDS", "Harness", "open_harness"]
 
+SLOW_START = 1.0
+"""Seconds that a plugin may take to read its settings without a word about it."""
 CLOSING_SECONDS = 10.0
 """How long plugins may take to close, each stage of it."""
 
@@ -45,11 +51,14 @@ class Harness:
         plugins: the installed plugins.
         hook: their hooks, to be called.
         home: where dsh keeps its files.
+        credentials: keys of services that are kept there.
         llm: the model service.
+        models: what is known of models.
         secrets: values that are masked in the log.
         sessions: the live sessions.
         codec: events to and from JSON, plugins' own types included.
         agents: the live agents.
+        attended: whether plugins may ask the person at the process's terminal.
         nursery: closes last; tasks in it are better started with `start_soon`.
     """
 
@@ -68,11 +77,14 @@ class Harness:
         self.hook = cast(Hooks, plugins.relay)
         self.nursery = nursery
         self.home = home
+        self.credentials = Credentials(home / FILE)
         self.warn = warn
+        self.attended = False
         self.secrets = Secrets()
         self.codec = default_codec()
         self.sessions = Sessions(self.hook, self.codec)
         self.agents = AgentRegistry()
+        self.models = Models(self)
         self._tasks = Tasks(nursery, lambda exc: self.warn_error("a task", exc))
         self._owned = Owned(self)
         self._handles: dict[str, AgentHandle] = {}
@@ -223,7 +235,15 @@ class Harness:
                     nursery.start_soon(self._handles[agent.id].dispose)
 
     def _chosen(self, options: AgentOptions | None) -> AgentOptions:
-        return AgentOptions(model=self.config.model) if options is None else options
+        if options is not None:
+            return options
+        return AgentOptions(model=self.config.model, reasoning_effort=self.config.effort)
+
+    def create_unstored(self, agent_id: str) -> AgentHandle:
+        """Make an agent on a session that no store keeps, for a trial.  It raises what `create_agent` does."""
+        session = self.sessions.prepare(cwd=os.getcwd())
+        session.stash[UNSTORED] = True
+        return self._start(AgentRequest(self._free_id(agent_id), session, self._chosen(None)), None)
 
     def _start(self, request: AgentRequest, owner: str | None) -> AgentHandle:
         parent = request.parent
@@ -234,7 +254,8 @@ class Harness:
         if self._factory is None:
             raise AgentError("no plugin makes agents: the plugin `loop` is missing, or left out with --no-plugin")
         self._owned.check(owner)
-        handle = self._factory.create(request)
+        with held(None):  # what is decided for the new agent is no matter of the call that makes it
+            handle = self._factory.create(request)
         self._handles[request.agent_id] = handle
         if owner is not None:
             self._owned.add_agent(owner, handle.agent)
@@ -256,6 +277,11 @@ class Harness:
         self.plugins.settings.on_trace = self._record
         self.plugins.settings.on_slow = self._slow
         self.plugins.on_gone = self._plugin_gone
+        self.secrets.config = self.config.section("secrets", SecretsConfig)
+        self._read_credentials()
+        self.plugins.register(CleanEnvironment(self.secrets), "dsh.secrets")
+        # Not of one plugin: all that ask services over HTTP read it.
+        self.config.section("network", NetworkConfig)
         self.hook.dsh_configure(harness=self)
         self.config.refuse_unclaimed({*self.plugins.blocked, *self.plugins.failed})
         types = EventTypes()
@@ -268,6 +294,14 @@ class Harness:
         self._factory = await self.hook.agent_factory(harness=self)
         await run_canaries(self)
         await start_configured(self)
+
+    def _read_credentials(self) -> None:
+        self.credentials = read_credentials(self.home)
+        for name, value in self.credentials.keys.items():
+            self.secrets.add(value, name)
+        if self.credentials.open_to:
+            path = self.credentials.path
+            self.warn(f"{self.credentials.open_to} may read the keys in {path}; chmod 600 {path}")
 
     def _record(self, trace: Trace) -> None:
         """Log the decisions that plugins took part in, where a turn is open."""
@@ -293,6 +327,8 @@ class Harness:
             )
 
     def _slow(self, plugin: str, hook: str, seconds: float) -> None:
+        if hook == "dsh_configure" and seconds < SLOW_START:
+            return  # nothing else is there yet that it could hold up
         self.warn(f"the plugin {plugin} blocks: its {hook} took {seconds:.1f} s; nothing else ran meanwhile")
 
     async def _close(self) -> list[Exception]:
@@ -332,6 +368,7 @@ async def open_harness(
     safe_mode: bool = False,
     home: Path | None = None,
     warn: Callable[[str], None] | None = None,
+    attended: bool = False,
 ) -> AsyncIterator[Harness]:
     """Open a harness for the length of an ``async with`` block.
 
@@ -343,6 +380,7 @@ async def open_harness(
         safe_mode: of the installed plugins load only those that come with dsh.
         home: where dsh keeps its files, instead of ``$DSH_HOME``.
         warn: told, in a sentence, what went wrong without stopping anything; prints to stderr if not given.
+        attended: let plugins ask the person at the process's terminal; a program whose terminal is its own does not.
 
     Raises:
         ConfigError: a setting or a plugin is wrong.
@@ -364,12 +402,14 @@ async def open_harness(
         discover=discover,
         disabled=config.plugins.disabled,
         required=config.plugins.required,
+        guards=GUARDS,
         bundled_only=safe_mode,
         warn=warn,
     )
     try:
         async with trio.open_nursery() as nursery:
             harness = Harness(config, manager, nursery, home or dsh_home(os.environ), warn)
+            harness.attended = attended
             finished = False
             try:
                 await harness._open()

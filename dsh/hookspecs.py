@@ -14,20 +14,25 @@ cancelled, and must not block.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from .hooks.markers import gate, hookspec
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from .agents import Agent, AgentFactory, AgentStatus, StartSource
-    from .cli.commands import Commands
+    from .checks import Checks
+    from .commands import Commands
+    from .conversation import Conversation, Jobs, StatusParts
     from .decisions import ContinuationDecision, PostDecision, PromptDecision, RequestErrorDecision, ToolDecision
     from .harness import Harness
     from .hooks import PluginManager
     from .llm.adapter import Adapters, Request
     from .llm.chunks import ChunkStream
     from .messages import Block, CallConfig, Message, MessageSource
+    from .models import CollectedFacts
     from .process import Process
     from .prompt import Assembly, Prefix, Sections, Variables
     from .secrets import Secrets
@@ -64,9 +69,22 @@ class Hooks(Protocol):
     def dsh_add_commands(self, commands: Commands) -> None:
         """Called when the command line is read and the subcommand is none of dsh's own, and for ``dsh --help --all``.
 
-        :param commands: add subcommands of ``dsh`` to it.
+        It is also called where a conversation's slash commands are wanted.
+
+        :param commands: add subcommands of ``dsh`` and slash commands to it.
 
         Raising discards the collection and ends the program with the error.  Nothing can cancel it.
+        Return None.
+        """
+
+    @hookspec(collect="checks")
+    async def dsh_doctor(self, harness: Harness, checks: Checks) -> None:
+        """Awaited by ``dsh doctor``, once the harness is open: what a plugin needs, and whether it is there.
+
+        :param harness: the harness.
+        :param checks: add what you found to it: ``ok``, ``note``, ``warning`` or ``error``, with what to do.
+
+        Raising discards the collection and is shown as a failed check.  Cancelling ends the program.
         Return None.
         """
 
@@ -93,7 +111,7 @@ class Hooks(Protocol):
         Return None.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.agents.AgentFactory"])
     async def agent_factory(self, harness: Harness) -> AgentFactory | None:
         """Asked once, when a harness opens: who makes agents.  The bundled ``loop`` answers last.
 
@@ -158,6 +176,28 @@ class Hooks(Protocol):
         :param steering: it goes into the running turn, not into the next one.
 
         An error reaches the caller of send or steer; the message stays queued.  Nothing can cancel it.
+        Return None.
+        """
+
+    @hookspec
+    def agent_cancel(self, agent: Agent, reason: str) -> None:
+        """Called when somebody cancels an agent, also an idle one, whose work in the background it is to reach.
+
+        :param agent: the agent; those below it are called for, too.
+        :param reason: what `Agent.cancel` was given.
+
+        Errors are contained and reported as a warning.  Nothing can cancel it.
+        Return None.
+        """
+
+    @hookspec(settle=True)
+    async def agent_settle(self, agent: Agent) -> None:
+        """Awaited when a turn was cancelled, once its end is logged: what was to end with it has ended then.
+
+        :param agent: the agent, which is idle, or gone, when this returns.
+
+        Everyone runs, even if one raises; the error is a warning.  The call is shielded from cancellation and has a
+        minute.
         Return None.
         """
 
@@ -240,7 +280,7 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation, and at last to `config`.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec(firstresult=True, answers=["dsh.llm.chunks.ChunkStream"])
     async def llm_stream(
         self, agent: Agent | None, request: Request, *, default: Default[ChunkStream] = None
     ) -> ChunkStream:
@@ -383,6 +423,72 @@ class Hooks(Protocol):
         None leaves the answer to the next implementation, and at last to `process`.
         """
 
+    # -- the person
+
+    @hookspec(firstresult=True)
+    async def dsh_conversation(self, harness: Harness, conversation: Conversation) -> int | None:
+        """Asked when a person opens a conversation (``dsh`` without ``-p``): who holds it.
+
+        Whoever answers returns when the person has left; the agent is disposed after that.
+
+        :param harness: the program.
+        :param conversation: its agent, and what it may be exchanged for.
+        :returns: the exit code.
+
+        Raising ends the program with the error.  Cancelling ends the conversation.
+        None leaves it to the next implementation.
+        """
+
+    @hookspec(firstresult=True)
+    async def terminal_borrow(
+        self, agent: Agent | None, *, default: Default[AbstractAsyncContextManager[None]] = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Asked before a plugin itself writes to the person's terminal and reads from it, as to ask a question.
+
+        Whoever has something on the terminal that moves, answers with a context manager that takes it away.
+
+        :param agent: for whom; None for nobody in particular.
+        :returns: an async context manager, entered while the terminal is used.
+
+        Raising is the error of whoever wanted the terminal, and so is being cancelled.
+        None leaves the answer to the next implementation, and at last to the default, which does nothing.
+        """
+
+    @hookspec(firstresult=True)
+    async def person_choose(self, harness: Harness, question: str, choices: Sequence[str]) -> int | None:
+        """Asked when the person shall choose one of several things, as one of their sessions to go on with.
+
+        :param harness: the harness.
+        :param question: what they choose, in a few words.
+        :param choices: the things, a line each.
+        :returns: the index of the one they chose, or -1 where they want none of them.
+
+        Raising is the error of whoever asked, and so is being cancelled.
+        None leaves it to the next implementation; when nobody answers, nobody can be asked.
+        """
+
+    @hookspec(collect="jobs")
+    def agent_jobs(self, agent: Agent, jobs: Jobs) -> None:
+        """Asked when somebody wants to know what an agent has running in the background.
+
+        :param agent: the agent.
+        :param jobs: add what runs for it to it.
+
+        Raising discards the collection and is the error of whoever asked.  Nothing can cancel it.
+        Return None.
+        """
+
+    @hookspec(collect="parts")
+    def status_parts(self, agent: Agent, parts: StatusParts) -> None:
+        """Asked, often, by whoever shows a person how a conversation stands; it must be quick.
+
+        :param agent: the conversation's.
+        :param parts: add a word or two to it, as the mode that tools run in.
+
+        Raising discards the collection; nothing of it is shown.  Nothing can cancel it.
+        Return None.
+        """
+
     # -- the system prompt
 
     @hookspec(collect="sections")
@@ -429,6 +535,17 @@ class Hooks(Protocol):
         :param adapters: add adapters to it, by provider.
 
         Raising discards the collection and keeps the harness from opening.  Nothing can cancel it.
+        Return None.
+        """
+
+    @hookspec(collect="facts")
+    async def model_facts(self, harness: Harness, facts: CollectedFacts) -> None:
+        """Awaited once, when somebody first wants to know more of models than the settings say.
+
+        :param harness: the harness.
+        :param facts: add what looks up context windows, limits of output and prices.
+
+        Raising discards the collection and reaches whoever asked; the next one asks again.  So does cancelling.
         Return None.
         """
 

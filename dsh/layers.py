@@ -9,24 +9,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .errors import ConfigError
 from .structure import KeyPath, did_you_mean, show_path
 
-__all__ = ["UNTRUSTED", "Layer", "merge", "override", "read_layer", "refuse_untrusted", "take_profile"]
+__all__ = [
+    "UNTRUSTED",
+    "Layer",
+    "label_of",
+    "merge",
+    "needs_trust",
+    "override",
+    "parse_layer",
+    "read_bytes",
+    "read_layer",
+    "take_profile",
+    "withhold",
+]
 
 UNTRUSTED = (
     ("budget",),
+    ("checkpoints", "enabled"),
+    ("hooks", "trace"),
+    ("instructions", "names"),
     ("plugins", "load"),
     ("plugins", "disabled"),
+    ("network",),
     ("providers",),
     ("replay",),
+    ("sandbox",),
+    ("secrets",),
     ("shell", "shell"),
+    ("skills", "folders"),
     ("jsonl", "root"),
     ("local", "model"),
     ("local", "template"),
     ("sqlite", "path"),
+    ("subagents", "acp"),
     ("**", "api_key"),
     ("**", "base_url"),
     ("**", "command"),
@@ -35,7 +55,20 @@ UNTRUSTED = (
     ("**", "price"),
     ("**", "server_url"),
 )
-"""What files of a project may not set; ``**`` is any table, however deep."""
+"""What files of a project set only in a folder that is trusted; ``**`` is any table, however deep."""
+
+TIGHTENING = {"ask", "ask_timeout", "deny"}
+"""Keys of ``[permissions]`` that count wherever they are from; of ``mode``, what `TIGHT_MODES` has."""
+TIGHT_MODES = ("plan", "dont-ask")
+
+GROWING = {
+    ("plugins", "required"),
+    ("permissions", "allow"),
+    ("permissions", "ask"),
+    ("permissions", "deny"),
+    ("permissions", "add_dirs"),
+}
+"""Lists to which every layer adds."""
 
 LIMIT = 1 << 20
 """Bytes that a file of settings may have."""
@@ -62,13 +95,38 @@ def read_layer(path: Path, cwd: Path, trusted: bool) -> Layer | None:
     Raises:
         ConfigError: it cannot be read, or is no TOML.
     """
-    label = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    label = label_of(path, cwd)
+    data = read_bytes(path, label)
+    return None if data is None else parse_layer(data, label, trusted)
+
+
+def label_of(path: Path, cwd: Path) -> str:
+    """What to call a file in complaints."""
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def read_bytes(path: Path, label: str) -> bytes | None:
+    """What a file of settings holds; None where there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
-        text = _bytes(path, label).decode("utf-8-sig")
+        return _bytes(path, label)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigError(f"{label}: cannot be read: {error.strerror or error}") from None
+
+
+def parse_layer(raw: bytes, label: str, trusted: bool) -> Layer:
+    """The layer of what a file holds.
+
+    Raises:
+        ConfigError: it is no TOML.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{label}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     import tomllib
@@ -120,38 +178,82 @@ def take_profile(files: Sequence[Layer], name: str | None) -> list[Layer]:
     return overlays
 
 
-def refuse_untrusted(layer: Layer) -> None:
-    """Complain about keys that a project may not set.
+def needs_trust(data: Mapping[str, Any]) -> list[str]:
+    """The keys of `data` that count only in a trusted folder, as TOML writes them; those of profiles, too."""
+    found: list[KeyPath] = []
+    for above, table in _tables(data):
+        _sift(table, above, found)
+        found += _loosening(table, above)
+    return [show_path(path) for path in found]
 
-    Raises:
-        ConfigError: there are some; names them all.
-    """
+
+def _tables(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    yield (), {key: value for key, value in data.items() if key != "profiles"}
+    profiles = data.get("profiles")
+    if isinstance(profiles, dict):
+        yield from ((("profiles", name), table) for name, table in profiles.items() if isinstance(table, dict))
+
+
+def _loosening(table: Mapping[str, Any], above: KeyPath) -> list[KeyPath]:
+    """What the table ``[permissions]`` loosens."""
+    said = table.get("permissions")
+    if not isinstance(said, dict):
+        return []
+    tightens = {*TIGHTENING, *(("mode",) if said.get("mode") in TIGHT_MODES else ())}
+    return [(*above, "permissions", key) for key in said if key not in tightens]
+
+
+def withhold(layer: Layer) -> Layer:
+    """The layer without what counts only in a trusted folder, unless it is trusted."""
     if layer.trusted:
+        return layer
+    data = _sift(layer.data, (), [])
+    loosening = {path[-1] for path in _loosening(data, ())}
+    if loosening:
+        data["permissions"] = {key: value for key, value in data["permissions"].items() if key not in loosening}
+    return evolve(layer, data=data)
+
+
+def _sift(table: Mapping[str, Any], above: KeyPath, found: list[KeyPath]) -> dict[str, Any]:
+    """`table` without what needs trust, whose paths are added to `found`."""
+    kept: dict[str, Any] = {}
+    for key, value in table.items():
+        at = (*above, key)
+        if _is_untrusted(at):
+            found.append(at)
+        elif isinstance(value, dict):
+            _keep(kept, key, value, at, found)
+        elif isinstance(value, list):
+            items: dict[Any, Any] = {}
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    _keep(items, index, item, (*at, index), found)
+                else:
+                    items[index] = item
+            if items or not value:  # what nothing is left of is not there
+                kept[key] = list(items.values())
+        else:
+            kept[key] = value
+    return kept
+
+
+def _keep(into: dict[Any, Any], key: Any, table: Mapping[str, Any], at: KeyPath, found: list[KeyPath]) -> None:
+    """Keep what may be kept of a table; one of several of a kind goes whole, since half of a server is none."""
+    if len(_plain(at)) > 1 and any(_is_untrusted((*at, inner)) for inner in table):
+        found.append(at)
         return
-    refused = [show_path(path) for path in _paths(layer.data) if any(_matches(path, pattern) for pattern in UNTRUSTED)]
-    if refused:
-        raise ConfigError(
-            "\n".join(
-                f"{layer.label}: {path}: a project may not set this, since it comes with whatever is in the folder;"
-                " put it into the user's config.toml"
-                for path in refused
-            )
-        )
+    kept = _sift(table, at, found)
+    if kept or not table:
+        into[key] = kept
 
 
-def _paths(data: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
-    for key, value in data.items():
-        yield (*above, key)
-        nested = value if isinstance(value, list) else [value]
-        for item in nested:
-            if isinstance(item, dict):
-                yield from _paths(item, (*above, key))
+def _plain(path: KeyPath) -> KeyPath:
+    return path[2:] if path[:1] == ("profiles",) else path
 
 
-def _matches(path: KeyPath, pattern: tuple[str, ...]) -> bool:
-    if pattern[0] == "**":
-        return path[-1] == pattern[-1]
-    return path == pattern
+def _is_untrusted(path: KeyPath) -> bool:
+    plain = _plain(path)
+    return any(plain[-1:] == pattern[1:] if pattern[0] == "**" else plain == pattern for pattern in UNTRUSTED)
 
 
 def override(text: str) -> Layer:
@@ -204,7 +306,7 @@ def merge(
             if not isinstance(present, dict):
                 present = into[key] = {}
             merge(present, value, label, origins, at)
-        elif at == ("plugins", "required") and isinstance(present, list) and isinstance(value, list):
-            into[key] = [*present, *(name for name in value if name not in present)]
+        elif at in GROWING and isinstance(present, list) and isinstance(value, list):
+            into[key] = [*present, *(item for item in value if item not in present)]
         else:
             into[key] = value

@@ -8,17 +8,19 @@ variables; blocks and sources of kinds that nobody here knows are carried along 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
 from .jsonvalue import Json, clean, freeze
 
 __all__ = [
+    "EFFORTS",
     "USER",
     "Block",
     "BlockLike",
     "CallConfig",
+    "Effort",
     "FinishReason",
     "HookContext",
     "Message",
@@ -201,6 +203,11 @@ class TokenUsage:
         )
 
 
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[str, ...] = get_args(Effort)
+"""How much a model may be asked to think, from nothing to all that it can."""
+
+
 def _sum(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else a + b
 
@@ -211,12 +218,16 @@ def _strings(value: Sequence[str] | None) -> tuple[str, ...] | None:
 
 @frozen
 class CallConfig:
-    """The settings of one model call: ``model`` is ``provider/name``; None is the provider's default."""
+    """The settings of one model call: ``model`` is ``provider/name``; None is the provider's default.
+
+    `reasoning_effort` is one of `EFFORTS`: how much the model thinks before it answers.
+    """
 
     model: str
     temperature: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] | None = field(default=None, converter=_strings)
+    reasoning_effort: str | None = None
 
 
 @frozen

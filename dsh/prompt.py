@@ -15,7 +15,7 @@ from attrs import frozen
 
 from .decisions import expected
 from .errors import ConfigError, PromptError
-from .hooks import Collector
+from .hooks import Collector, refuse_other
 from .messages import BlockLike, Message, Role, ToolSchema, blocks
 from .tools.restrict import VisibleTools, check_names
 from .tools.tool import Tool, Tools
@@ -55,6 +55,8 @@ class Sections(Collector[Section]):
 
         An agent's own scope may hide a section by its name.
         """
+        for value in (name, text):
+            refuse_other("sections.add", value, str)
         self.collect(Section(name, order, text), order)
 
 
@@ -67,6 +69,8 @@ class Variables(Collector[tuple[str, str | None]]):
         Raises:
             PromptError: the name is not lower-case letters, digits and underscores.
         """
+        refuse_other("variables.set", name, str)
+        refuse_other("variables.set", value, str, type(None))
         if not _NAME.match(name):
             raise PromptError(f"{name!r} is no name for a variable: use lower-case letters, digits and _")
         self.collect((name, value))
@@ -115,7 +119,7 @@ async def assemble(agent: Agent) -> Assembled:
     assembly = Assembly(
         tuple(sections.unique(lambda section: section.name, "section")),
         dict(variables.unique(lambda variable: variable[0], "variable")),
-        tuple(tool.schema for tool in visible.values()),
+        tuple(tool.schema for tool in visible.now().values()),
     )
     answer = await agent.hook.prompt_assemble(agent=agent, assembly=assembly, default=lambda: assembly)
     assembly = expected("prompt_assemble", answer, Assembly)

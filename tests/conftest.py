@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from attrs import define, field, frozen
 
 from dsh.testing import child_processes
+from dsh.testing.screen import Screen
 
 SHARED = Path(__file__).parents[1] / "../shared"
 SCRIPTS = SHARED / "bugs/scripts"
@@ -64,12 +67,14 @@ class Stage:
     Attributes:
         plugins: files that are loaded with ``-e``.
         env: set for every run, over this process's.
+        freely: run commands and writes without asking.
     """
 
     tmp: Path
     url: str = "http://127.0.0.1:9"
     plugins: list[Path] = field(factory=list)
     env: dict[str, str] = field(factory=dict)
+    freely: bool = False
 
     @property
     def work(self) -> Path:
@@ -104,22 +109,36 @@ class Stage:
             finally:
                 server.kill()
 
-    def start(self, *arguments: str, **more: Any) -> subprocess.Popen[str]:
-        """Start ``dsh`` with the scripted model, in a session of its own."""
-        self.work.mkdir(exist_ok=True)
-        env = {
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
             **os.environ,
             "DSH_HOME": str(self.home),
             "OPENAI_BASE_URL": f"{self.url}/v1",
             "OPENAI_API_KEY": "sk-test-0123456789",
             **self.env,
         }
+
+    def words(self, *arguments: str) -> list[str]:
         extra = [word for path in self.plugins for word in ("-e", str(path))]
+        return [sys.executable, "-m", "dsh", *arguments, *extra]
+
+    @contextmanager
+    def screen(self, text: str, *arguments: str, before: Sequence[str] = ()) -> Iterator[Screen]:
+        """Run ``dsh -p`` at a terminal; `before` is a command that starts it."""
+        self.work.mkdir(exist_ok=True)
+        words = self.words("-p", text, "-m", "openai/scripted", *arguments)
+        with Screen.of([*before, *words], self.work, self.environ) as screen:
+            yield screen
+
+    def start(self, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+        """Start ``dsh`` with the scripted model, in a session of its own."""
+        self.work.mkdir(exist_ok=True)
         more.setdefault("stdout", subprocess.PIPE)
         return subprocess.Popen(
-            [sys.executable, "-m", "dsh", *arguments, *extra],
+            self.words(*arguments),
             cwd=self.work,
-            env=env,
+            env=self.environ,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -129,7 +148,8 @@ class Stage:
 
     def prompt(self, text: str, *arguments: str, **more: Any) -> subprocess.Popen[str]:
         """Start ``dsh -p``."""
-        return self.start("-p", text, "-m", "openai/scripted", *arguments, **more)
+        mode = ("--permission-mode", "bypass") if self.freely else ()
+        return self.start("-p", text, "-m", "openai/scripted", *mode, *arguments, **more)
 
     def end(self, running: subprocess.Popen[str]) -> Ran:
         """Wait for a run's end, and tell what it came to."""
@@ -155,8 +175,16 @@ class Stage:
 
     @property
     def log(self) -> Path:
-        (path,) = (self.home / "sessions").rglob("*.jsonl")
+        """The file of the only session there is, but for those of subagents."""
+        paths = (self.home / "sessions").rglob("*.jsonl")
+        (path,) = (path for path in paths if b'"parentSession"' not in path.read_bytes().partition(b"\n")[0])
         return path
+
+    def children(self) -> list[list[dict[str, Any]]]:
+        """The logs of subagents, each with its header; in the order in which they were made."""
+        paths = (self.home / "sessions").rglob("*.jsonl")
+        logs = [[json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] for path in paths]
+        return sorted((log for log in logs if "parentSession" in log[0]), key=lambda log: log[0]["createdAt"])
 
     def events(self) -> list[dict[str, Any]]:
         """The log of the only session there is, as far as lines are complete; nothing if there is none."""
@@ -228,3 +256,60 @@ def play(stage: Stage) -> Callable[..., Ran]:
         return ran
 
     return play
+
+
+@contextmanager
+def _serving(routes: Mapping[str, Any]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            route = routes.get(f"{self.command} {self.path}")
+            if route is None:
+                status, kind, body = 404, "application/json", b'{"error": {"message": "Unknown request URL"}}'
+            elif callable(route):
+                status, kind, body = route(self)
+            else:
+                status, kind, body = 200, "application/json", json.dumps(route).encode()
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def serving() -> Callable[[Mapping[str, Any]], AbstractContextManager[str]]:
+    """Serve routes over HTTP, as ``with serving({"GET /v1/models": ...}) as url``.
+
+    A route is JSON to answer with, or a function of the request that gives status, type and body.
+    What there is no route for is a 404.
+    """
+    return _serving
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without settings, an empty folder to work in, and an environment without keys and proxies."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL")) or name.lower().endswith("_proxy") or name == "DSH_MODEL":
+            monkeypatch.delenv(name)
+    for folder in ("home", "work"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("DSH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

@@ -18,6 +18,12 @@ SERVER = SHARED / "tools/fakesrv.py"
 pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="the scripted server and the scripts are not here")
 
 
+@pytest.fixture(autouse=True)
+def freely(stage: Any) -> None:
+    """Commands and writes are not asked for."""
+    stage.freely = True
+
+
 @pytest.mark.parametrize("split", ["1", "7", "1000"])
 def test_s01_events_split_over_reads(play: Any, split: str) -> None:
     ran = play("S01", "--split", split)

@@ -76,6 +76,12 @@ def messages_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     return messages
 
 
+@pytest.fixture(autouse=True)
+def freely(stage: Any) -> None:
+    """Nobody is there to be asked."""
+    stage.freely = True
+
+
 def test_h01_killed_in_a_blocking_tool(stage: Any) -> None:
     with stage.serving("H01"):
         running = stage.prompt("go")
@@ -269,8 +275,8 @@ def test_x06_interrupted_while_the_network_hangs(stage: Any, silent: str) -> Non
 
 def test_an_interrupt_at_any_moment_of_many_steps_leaves_a_log_that_goes_on(stage: Any) -> None:
     """G03 and X05 in one: whatever the moment, the next prompt is answered."""
-    step = {"calls": [["bash", {"command": "true"}]]}
-    with stage.serving(stage.script(*[step] * 60, {"text": "end", "repeat": True})):
+    steps = [{"calls": [["bash", {"command": f"echo {number}"}]]} for number in range(60)]
+    with stage.serving(stage.script(*steps, {"text": "end", "repeat": True})):
         for number in range(6):
             seen = len(stage.requests()) + number
             running = stage.prompt("go", *(["-c"] if stage.events() else []))

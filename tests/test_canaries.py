@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dsh import Allow, Deny, PluginError, hookimpl
+from dsh import Allow, Config, Deny, PluginError, SessionError, hookimpl
 from dsh.testing import memory_harness
 
 CANARIES = [("bash", {"command": "rm -rf /"}), ("write", {"file_path": "/etc/passwd", "content": ""})]
@@ -72,3 +73,23 @@ def test_the_command_does_not_start_with_a_guard_that_does_not_work(tmp_path: Pa
     assert ran.returncode == 2
     assert "the guard blind does not work" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+async def test_a_canary_is_no_session_that_a_store_is_asked_about(tmp_path: Path) -> None:
+    """Or a store that cannot be read would keep the program from starting."""
+    jsonl = pytest.importorskip("dsh_jsonl")
+    (tmp_path / "sessions").write_text("in the way")
+    config = Config(tables={"jsonl": {"root": str(tmp_path / "sessions")}})
+    async with memory_harness(plugins={"guard": guard(Deny("no")), "jsonl": jsonl}, config=config) as harness:
+        with pytest.raises(SessionError, match="cannot read the sessions"):
+            harness.create_agent()
+
+
+async def test_a_guard_that_is_slow_at_first_is_not_told_on() -> None:
+    def slow() -> Deny:
+        time.sleep(0.15)
+        return Deny("no")
+
+    warnings: list[str] = []
+    async with memory_harness(plugins={"guard": guard(slow)}, warnings=warnings):
+        assert warnings == []

@@ -35,3 +35,11 @@ def test_settings_are_read_without_the_loop_or_a_client(tmp_path: Path) -> None:
     modules = imported("config", "path", cwd=tmp_path)
     assert modules.isdisjoint({"httpx", "trio", "cattrs", "tomli_w"})
     assert not [name for name in modules if name.startswith(("dsh_", "dsh.loop"))]
+
+
+def test_the_plugins_are_loaded_without_what_they_use_later(tmp_path: Path) -> None:
+    modules = imported("plugins", cwd=tmp_path)
+    assert any(name.startswith("dsh_") for name in modules)
+    assert modules.isdisjoint(
+        {"httpx", "tree_sitter", "tree_sitter_bash", "yaml", "rich", "prompt_toolkit", "sqlite3", "genai_prices"}
+    )

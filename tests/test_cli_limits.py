@@ -95,11 +95,14 @@ def test_a_run_that_goes_on_begins_anew(stage: Any) -> None:
 def test_a_project_sets_neither_limits_nor_prices(stage: Any) -> None:
     folder = stage.work / ".dsh"
     folder.mkdir(parents=True)
-    (folder / "config.toml").write_text('[budget]\nmax_usd = 1e6\n[models."a/b"]\nprice = { input = 0, output = 0 }\n')
-    ran = stage.run("go")
+    (folder / "config.toml").write_text(
+        '[budget]\nmax_usd = 1e6\n[models."openai/scripted"]\nprice = { input = 0, output = 0 }\n'
+    )
+    with stage.serving(stage.script({"text": "done"})):
+        ran = stage.run("go", "--max-budget-usd", "1")
     assert ran.code == 2
-    assert "budget: a project may not set this" in ran.err
-    assert 'models."a/b".price: a project may not set this' in ran.err
+    assert 'is not trusted, so this was left out: .dsh/config.toml: budget, models."openai/scripted" (' in ran.err
+    assert "dollars a million tokens" in ran.err
 
 
 def test_stats_of_what_was_run(stage: Any) -> None:
@@ -120,3 +123,39 @@ def test_stats_of_what_was_run(stage: Any) -> None:
     )
     assert "openai/scripted" in stage.end(stage.start("stats", "-C", "/", "--all")).out
     assert stage.end(stage.start("stats", "--days", "0")).code == 2
+
+
+CLOCK = """
+from itertools import count
+from dsh import hookimpl
+
+ticks = count()
+
+@hookimpl
+def prompt_sections(sections):
+    sections.add("clock", f"It is {10 + next(ticks)} o'clock.", order=1)
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_stats_of_caches(stage: Any, guarded: bool) -> None:
+    """What broke them is told from the log, whether the plugin that wrote it down is there or not."""
+    stage.plugin("clock", CLOCK)
+    usage = {"prompt_tokens": 1000, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 250}}
+    with stage.serving(stage.script({**WORK, "usage": usage}, {"text": "done", "usage": usage})):
+        assert stage.run("go").code == 0
+    without = () if guarded else ("--no-plugin", "prefix")
+    table = stage.end(stage.start("stats", "--cache", *without))
+    head, row, _, said = table.out.splitlines()
+    assert head.split() == ["session", "requests", "in", "read", "written", "hits", "breaks"]
+    name, *cells = row.split()
+    assert cells == ["2", "2000", "500", "0", "25.0%", "1"]
+    what = "system clock was changed by clock, once in turn 1, step 2, at character 7"
+    assert said == f'{name}: {what}: "It is 10 o\'clock." became "It is 11 o\'clock."'
+    record = json.loads(stage.end(stage.start("stats", "--cache", "--json", *without)).out)
+    assert (record["session"], record["requests"], record["hit_rate"]) == (name, 2, 0.25)
+    assert (record["cache_read_tokens"], record["input_tokens"]) == (500, 1500)
+    (broke,) = record["breaks"]
+    assert (broke["count"], broke["segment"], broke["name"], broke["plugin"]) == (1, "system", "clock", "clock")
+    assert (broke["turn"], broke["step"], broke["at"], broke["cause"]) == (1, 2, 7, "changed")
+    assert stage.end(stage.start("stats", "--cache", "--by", "day")).code == 2

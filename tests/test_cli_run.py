@@ -91,6 +91,9 @@ def model() -> Iterator[Model]:
             thread.join()
 
 
+BYPASS = ("--permission-mode", "bypass")
+
+
 @frozen
 class Done:
     code: int
@@ -184,7 +187,8 @@ def test_stdout_carries_the_answer_alone(dsh: Shell, model: Model) -> None:
     assert texts(model.requests[0]) == ["look around"]
     assert "[bash] echo found" in done.err
     assert "Looking." in done.err
-    assert done.err.count("tools run without asking") == 1
+    assert "asking" not in done.err
+    assert dsh("-p", "x", "--no-plugin", "permissions").err.count("tools run without asking") == 1
 
 
 def test_run_is_the_same_and_quiet_is_silent(dsh: Shell, model: Model) -> None:
@@ -212,6 +216,7 @@ def test_json_is_one_document(dsh: Shell, model: Model) -> None:
         "type": "result",
         "session_id": "mine",
         "text": "done",
+        "denied": [],
         "reason": "completed",
         "exit_code": 0,
         "model": "deepseek/deepseek-v4-flash",
@@ -223,6 +228,7 @@ def test_json_is_one_document(dsh: Shell, model: Model) -> None:
             "cache_write_tokens": None,
             "reasoning_tokens": None,
         },
+        "cost_usd": None,
     }
 
 
@@ -369,9 +375,13 @@ def test_a_blocked_prompt_is_3(dsh: Shell, model: Model) -> None:
 def test_a_question_that_nobody_answers_is_3(dsh: Shell, model: Model) -> None:
     model.replies += [{"calls": [("bash", {"command": "touch made"})]}, {"text": "I may not"}]
     plugin = dsh.plugin("@hookimpl\ndef tools_pre_execute(call): return Ask('sure?')")
-    done = dsh("-p", "x", "-e", plugin, "--json")
+    done = dsh("-p", "x", "-e", plugin, "--json", *BYPASS)  # a plugin's question stays one
     assert (done.code, done.document["text"]) == (3, "I may not")
     assert done.document["error"]["code"] == "APPROVAL_UNANSWERED"
+    (denied,) = done.document["denied"]
+    assert (denied["tool"], denied["arguments"], denied["unanswered"]) == ("bash", "touch made", True)
+    assert "sure?" in denied["reason"]
+    assert "  bash: touch made" in done.err
     assert not (dsh.folder / "made").exists()
 
 
@@ -432,7 +442,9 @@ def test_no_model_is_2_and_tells_the_ways_on(dsh: Shell) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_stops_in_order(dsh: Shell, model: Model, number: signal.Signals, code: int) -> None:
     model.replies += [{"calls": [("bash", {"command": "echo $$ > pid; sleep 300"})]}]
-    process = dsh.start("-p", "x", "--json")
+    process = dsh.start(
+        "-p", "x", "--json", *BYPASS, "-s", "danger-full-access"
+    )  # whose processes have numbers known outside
     pid = dsh.folder / "pid"
     wait_for(lambda: pid.exists() and pid.read_text().strip())
     process.send_signal(number)
@@ -465,7 +477,7 @@ def test_the_second_signal_leaves_at_once_even_when_a_plugin_blocks(dsh: Shell, 
         "    while not pathlib.Path('ready').exists(): await trio.sleep(0.01)\n"
         "    pathlib.Path('blocking').touch()\n    time.sleep(300)\n"
     )
-    process = dsh.start("-p", "x", "-e", dsh.plugin(blocker))
+    process = dsh.start("-p", "x", "-e", dsh.plugin(blocker), *BYPASS, "-s", "danger-full-access")
     wait_for((dsh.folder / "blocking").exists)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
@@ -509,7 +521,7 @@ def test_a_stream_that_nobody_reads_stops_the_run(dsh: Shell, model: Model) -> N
 
 def test_a_stream_whose_reader_leaves_stops_the_run(dsh: Shell, model: Model) -> None:
     model.replies += [{"calls": [("bash", {"command": "touch begun; sleep 300"})]}]
-    process = dsh.start("-p", "x", "--output-format", "stream-json")
+    process = dsh.start("-p", "x", "--output-format", "stream-json", *BYPASS)
     wait_for((dsh.folder / "begun").exists)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["type"] == "session"
@@ -615,7 +627,7 @@ def test_a_plugin_brings_a_command(dsh: Shell) -> None:
     assert (done.code, done.out) == (7, "hello me a/b\n")
     assert dsh("-e", plugin, "greet").out == "hello you \n"
     assert "say hello" in dsh("--help", "--all", "-e", plugin).out
-    assert dsh("greet").code == 2
+    assert "hello" not in dsh("greet").out  # without the plugin it is the beginning of a conversation
 
 
 def test_leaving_a_guard_out_is_said(dsh: Shell) -> None:

@@ -65,7 +65,7 @@ class Shell:
         self.count += 1
         path = self.folder / f"model{self.count}.py"
         path.write_text(MODEL.replace("REPLIES", replies))
-        done = self("-p", prompt, "-m", "scripted/m", "-e", str(path), *argv)
+        done = self("-p", prompt, "-m", "scripted/m", "-e", str(path), "--permission-mode", "bypass", *argv)
         path.unlink()
         return done
 
@@ -592,3 +592,48 @@ def test_a_session_of_a_folder_whose_name_is_no_utf8_is_found_again(
     assert "goes on in its own directory" not in done.err
     assert (Path(os.fsdecode(folder)) / "pwd.txt").read_bytes() == folder + b"\n"
     assert "abc" in dsh("sessions", *chosen).out
+
+
+LOUD = """\
+from dsh import hookimpl
+
+@hookimpl
+def session_list():
+    print("listing")
+
+@hookimpl(tryfirst=True)
+def session_read():
+    print("reading")
+
+@hookimpl(tryfirst=True)
+def session_open():
+    print("opening")
+
+@hookimpl(tryfirst=True)
+def session_delete():
+    print("deleting")
+
+@hookimpl
+def session_created():
+    print("creating")
+
+@hookimpl
+def session_flush():
+    print("flushing")
+"""
+
+
+def test_what_a_plugin_prints_is_not_on_stdout(abc: Shell) -> None:
+    (abc.folder / "loud.py").write_text(LOUD)
+    loud = ("-e", str(abc.folder / "loud.py"))
+    said = ""
+    for argv in (
+        *(("list", "--all"), ("show", "abc"), ("check", "abc"), ("export", "abc"), ("search", "needle")),
+        *(("path", "abc"), ("fork", "abc"), ("repair", "abc"), ("delete", "abc", "--yes")),
+    ):
+        done = abc("sessions", *argv, *loud)
+        assert done.code == 0, argv
+        assert "ing\n" not in done.out
+        said += done.err
+    for word in ("listing", "reading", "opening", "deleting", "creating", "flushing"):
+        assert f"{word}\n" in said

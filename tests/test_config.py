@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dsh.config import Config, HooksConfig, config_files, dsh_home, dump, load_config
 from dsh.errors import ConfigError
 from dsh.structure import StructureError, structure
+from dsh.trust import TrustStore
 
 
 @attrs.frozen
@@ -193,27 +194,56 @@ def test_a_file_that_cannot_be_read_is_named(house: House) -> None:
     assert "is not UTF-8 (byte 9)" in house.complaint()
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('plugins.load = ["evil.py"]', "plugins.load"),
-        ('plugins.disabled = ["todo"]', "plugins.disabled"),
-        ('providers.deepseek.base_url = "http://x"', "providers.deepseek.base_url"),
-        ('providers.deepseek.headers.a = "b"', "providers.deepseek.headers"),
-        ('providers.deepseek.key_env = "HOME"', "providers.deepseek.key_env"),
-        ('shell.shell = "./sh"', "shell.shell"),
-        ('anthropic.base_url = "http://x"', "anthropic.base_url"),
-        ('mcp.servers = [{command = "x"}]', "mcp.servers.command"),
-        ('[profiles.p.shell]\nshell = "./sh"', "shell.shell"),
-    ],
-)
-@pytest.mark.parametrize("name", ["config.toml", "config.local.toml"])
-def test_a_project_may_not_run_code_or_redirect_credentials(house: House, text: str, key: str, name: str) -> None:
-    house.write(text, name)
-    complaint = house.complaint(profile="p" if "profiles" in text else None)
-    assert f"{key}: a project may not set this" in complaint
-    assert complaint.startswith(f".dsh/{name}: ")
-    assert "config.toml" in complaint
+UNTRUSTED = [
+    ('plugins.load = ["evil.py"]', "plugins.load"),
+    ('plugins.disabled = ["todo"]', "plugins.disabled"),
+    ('providers.deepseek.base_url = "http://x"', "providers"),
+    ('providers.deepseek.headers.a = "b"', "providers"),
+    ('shell.shell = "./sh"', "shell.shell"),
+    ('anthropic.base_url = "http://x"', "anthropic.base_url"),
+    ('mcp.servers = [{command = "x", args = []}]', "mcp.servers[0]"),
+    ('[mcp.servers.one]\ncommand = "x"\nargs = []', "mcp.servers.one"),
+    ("hooks.trace = false", "hooks.trace"),
+    ("sandbox.mode = 'danger-full-access'", "sandbox"),
+    ("secrets.keep_env = ['*']", "secrets"),
+    ("instructions.names = ['.env']", "instructions.names"),
+    ("skills.folders = ['/']", "skills.folders"),
+    ("checkpoints.enabled = false", "checkpoints.enabled"),
+    ('[profiles.p.shell]\nshell = "./sh"', "profiles.p.shell.shell"),
+    ("[budget]\nmax_usd = 1e6", "budget"),
+]
+
+
+@pytest.mark.parametrize(("text", "key"), UNTRUSTED)
+@pytest.mark.parametrize("name", ["config.toml", "config.local.toml", "config.allowed.toml"])
+def test_a_project_sets_nothing_that_runs_code_or_redirects_credentials(
+    house: House, text: str, key: str, name: str
+) -> None:
+    house.write(f'append_system_prompt = "kept"\n{text}', name)
+    profile = "p" if "profiles" in text else None
+    config = house.load(profile=profile)
+    assert config.folder is not None
+    assert config.folder.wants == (f".dsh/{name}: {key}",)
+    assert config == Config(append_system_prompt="kept")
+
+    TrustStore(house.person / ".dsh").keep(config.folder, True)
+    trusted = house.load(profile=profile)
+    assert trusted.folder is not None
+    assert trusted.folder.trusted
+    assert trusted != config
+
+
+def test_a_project_may_tighten_what_it_does_not_loosen(house: House) -> None:
+    house.write('[permissions]\ndeny = ["bash(rm *)"]\nask = ["write"]\nmode = "plan"\n[plugins]\nrequired = ["audit"]')
+    config = house.load()
+    assert config.folder is not None
+    assert config.folder.wants == ()
+    assert config.tables["permissions"]["deny"] == ["bash(rm *)"]
+    house.write('[permissions]\ndeny = ["bash(rm *)"]\nallow = ["write"]\nmode = "bypass"\nnews = 1')
+    config = house.load()
+    assert config.folder is not None
+    assert config.folder.wants == (".dsh/config.toml: permissions.allow, permissions.mode, permissions.news",)
+    assert [layer.trusted for layer in config.layers] == [False]
 
 
 def test_the_user_and_flags_may(house: House) -> None:

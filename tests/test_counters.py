@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import dsh_jsonl
@@ -15,10 +15,12 @@ import pytest
 from dsh_chat.adapter import ChatAdapter
 from dsh_chat.encode import Encoder
 from dsh_chat.providers import built_in
+from dsh_jsonl.writer import SessionFile
 
 from dsh import AgentOptions, hookimpl
 from dsh.jsonvalue import dumps
-from dsh.testing import ScriptedModel, call, memory_harness, text, tool_of
+from dsh.session.events import Event
+from dsh.testing import ScriptedModel, call, memory_harness, plugin_of, text, tool_of
 
 STEPS = 30
 
@@ -104,8 +106,38 @@ async def test_a_turn_is_made_durable_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(synced) == turns - 1
 
 
+async def test_what_one_read_brought_is_written_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer's deltas are events of their own, and whoever listens hears of each, behind the store."""
+    deltas = 200
+    pieces: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": f"{n} "}}]} for n in range(deltas)]
+    pieces.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    answer = b"".join(b"data: " + dumps(piece) + b"\n\n" for piece in pieces) + b"data: [DONE]\n\n"
+    monkeypatch.setattr(f"{__name__}.body_of", lambda request: answer)
+    written: list[int] = []
+    heard: list[int] = []
+    original = SessionFile.write
+
+    def counting(self: SessionFile, lines: Sequence[bytes]) -> None:
+        written.append(len(lines))
+        original(self, lines)
+
+    def hear(event: Event) -> None:
+        assert sum(written) > event.seq
+        heard.append(event.seq)
+
+    monkeypatch.setattr(SessionFile, "write", counting)
+    plugins = {"service": Service(), "jsonl": dsh_jsonl, "listener": plugin_of(session_event=hear)}
+    async with memory_harness(plugins=plugins) as harness:
+        agent = harness.create_agent(options=AgentOptions(model="served/model")).agent
+        await agent.run("go")
+        assert heard == list(range(len(agent.session.events)))
+    assert len(heard) > deltas
+    assert sum(written) == len(heard)
+    assert len(written) < 20
+
+
 def test_what_a_program_that_embeds_dsh_imports() -> None:
-    """Opening a harness brings no HTTP library, no embedded model and nothing that draws on a terminal."""
+    """Opening a harness brings no HTTP library, no grammar, no prices, no embedded model and nothing that draws."""
     program = """
 import sys, trio, dsh
 
@@ -115,6 +147,9 @@ async def main():
 
 trio.run(main)
 heavy = {"httpx", "h11", "httpcore", "anyio", "rich", "click", "xllamacpp", "numpy", "sqlite3", "asyncio", "pytest"}
+heavy |= {"tree_sitter", "tree_sitter_bash", "yaml", "prompt_toolkit", "genai_prices", "html", "dsh.approval"}
+heavy |= {"dsh.tools.views", "dsh.llm.http.link", "dsh_anthropic.encode", "dsh_compaction.compactor"}
+heavy |= {"dsh_shell.executor", "dsh_files.views", "dsh_terminal.live", "dsh_subagents.acp.provider"}
 print(sorted(heavy & sys.modules.keys()))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -12,12 +12,25 @@ import trio
 import trio.testing
 
 import dsh.loop
-from dsh import Agent, Text, ToolErrorInfo, ToolResult, hookimpl, tool
+from dsh import Agent, AgentOptions, Text, ToolErrorInfo, ToolResult, hookimpl, tool
+from dsh.agents import AgentHandle, AgentRequest
+from dsh.errors import AgentError, PluginError
 from dsh.hookspecs import Hooks
 from dsh.loop.agent import LoopAgent
 from dsh.session import events as ev
 from dsh.session import interrupted_turn_closers
-from dsh.testing import ScriptedModel, call, hang, memory_agent, reply, shape, text
+from dsh.testing import (
+    ScriptedModel,
+    call,
+    hang,
+    memory_agent,
+    memory_harness,
+    on_event,
+    plugin_of,
+    reply,
+    shape,
+    text,
+)
 from dsh.tools.tool import Tools
 
 TEXT = (Path(__file__).parents[1] / "docs" / "loop.md").read_text(encoding="utf-8")
@@ -147,6 +160,41 @@ async def test_e09_cancelled_while_the_answer_streams_in(reasons: list[str]) -> 
         assert shape(agent.session.events) == expected
 
 
+async def test_e14_disposed_by_a_listener() -> None:
+    """E14."""
+    async with memory_harness(hang("x")) as harness:
+        handle = harness.create_agent(options=AgentOptions(model="scripted/model"))
+        dispose = on_event(ev.StepStart, lambda _: harness.start_soon(handle.dispose))
+        handle.agent.plugins.register(dispose)
+        handle.agent.send("go")
+        await handle.agent.when_idle()
+        assert handle.agent.status == "disposed"
+        assert shape(handle.agent.session.events) == SHAPES[5]
+
+
+async def test_i02_who_makes_agents() -> None:
+    """I02."""
+    asked: list[str] = []
+
+    def factory(name: str) -> object:
+        class Factory:
+            def create(self, request: AgentRequest) -> AgentHandle:
+                raise AgentError(f"{name} makes no {request.agent_id}")
+
+        def agent_factory() -> Factory:
+            asked.append(name)
+            return Factory()
+
+        return plugin_of(agent_factory=agent_factory)
+
+    async with memory_harness(plugins={"one": factory("one"), "two": factory("two")}) as harness:
+        with pytest.raises(AgentError, match="two makes no x"):
+            harness.create_agent(agent_id="x")
+        assert asked == ["two"]
+        with pytest.raises(PluginError, match="makes agents and cannot be unloaded"):
+            await harness.unload("two")
+
+
 async def test_g11_two_plugins_add_to_the_prefix() -> None:
     """G11."""
 
@@ -199,7 +247,7 @@ async def test_j10_a_budget_of_time() -> None:
 
     async with memory_agent(call("slow"), text("ok"), plugins={**BENCH, "budget": Budget()}) as agent:
         await agent.run("go")
-        assert shape(agent.session.events) == SHAPES[5]
+        assert shape(agent.session.events) == SHAPES[6]
         assert results(agent)[0].error == ev.ErrorInfo("ToolTimeoutError", "TOOL_TIMEOUT")
 
 

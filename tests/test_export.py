@@ -99,8 +99,13 @@ def conversation(said: str) -> StoredSession:
     )
 
 
+def refuse(message: str) -> None:
+    """No line of these logs is damaged."""
+    raise AssertionError(message)
+
+
 def exported(stored: StoredSession, kind: str) -> str:
-    return b"".join(FORMATS[kind](stored, default_codec())).decode()
+    return b"".join(FORMATS[kind](stored, default_codec(), refuse)).decode()
 
 
 # -- HTML
@@ -341,6 +346,6 @@ def test_a_session_without_events_is_exported_all_the_same() -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_pieces_are_made_as_they_are_read(kind: str) -> None:
     """The first piece needs no more than the header and the totals."""
-    pieces = FORMATS[kind](conversation("word"), default_codec())
+    pieces = FORMATS[kind](conversation("word"), default_codec(), refuse)
     assert next(pieces)
     assert sum(1 for _ in pieces) > 10

@@ -17,6 +17,19 @@ def test_key_that_is_none_is_refused_without_being_shown(key: str) -> None:
     assert key not in problem
 
 
+@pytest.mark.parametrize("quote", ['"', "'", "`"])
+def test_quotation_marks_around_a_key_are_named(quote: str) -> None:
+    value, problem = check_key("HOUSE_KEY", f"{quote}sk-123{quote}\r\n")
+    assert value is None
+    assert problem is not None
+    assert "quotation marks" in problem
+    assert "sk-123" not in problem
+
+
+def test_white_space_around_a_key_is_no_part_of_it() -> None:
+    assert check_key("HOUSE_KEY", " sk-1'2\"3 \r\n") == ("sk-1'2\"3", None)
+
+
 @pytest.mark.parametrize(
     ("url", "wanted"),
     [

@@ -14,12 +14,15 @@ ROOT = Path(__file__).parents[1]
 CORE = sorted((ROOT / "dsh").rglob("*.py"))
 PLUGINS = sorted(ROOT.glob("plugins/*/dsh_*/**/*.py"))
 
-BASE = {"decisions", "errors", "hooks", "jsonvalue", "messages", "process", "stash"}
+BASE = {"decisions", "errors", "hooks", "jsonvalue", "messages", "patterns", "process", "stash"}
 ALL = {path.relative_to(ROOT / "dsh").parts[0].removesuffix(".py") for path in CORE} - {"loop", "cli"}
 MAY: dict[str, set[str]] = {
     "errors": set(),
     "durations": set(),
+    "frontmatter": {"jsonvalue"},
+    "textfile": {"jsonvalue"},
     "stash": set(),
+    "patterns": set(),
     "process": set(),
     "jsonvalue": {"errors"},
     "messages": {"jsonvalue"},
@@ -30,13 +33,24 @@ MAY: dict[str, set[str]] = {
     "tasks": BASE,
     "structure": BASE,
     "layers": BASE | {"structure"},
-    "config": BASE | {"structure", "layers"},
+    "paths": BASE | {"tools"},
+    "approval": BASE,
+    "terminal": BASE,
+    "trust": BASE | {"layers"},
+    "tomledit": set(),
+    "credentials": BASE | {"layers", "textfile"},
+    "config": BASE | {"structure", "layers", "trust"},
     "discovery": BASE,
-    "llm": BASE,
+    "llm": BASE | {"models"},
+    "models": BASE | {"llm.listing"},
     "session": BASE | {"llm.chunks"},
     "agents": BASE | {"session.events"},
     "tools": BASE | {"agents"},
     "prompt": BASE | {"agents", "tools"},
+    "checks": BASE,
+    "commands": BASE,
+    "conversation": BASE | {"agents"},
+    "explain": BASE | {"session"},
     "loop": BASE | {"agents", "hookspecs", "llm", "prompt", "session", "tasks", "tools"},
     "canaries": BASE | {"agents", "tools"},
     "configured": BASE | {"agents"},

@@ -35,7 +35,7 @@ def model(folder: Path, replies: str) -> str:
 def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     env = {**os.environ, "DSH_HOME": str(tmp_path / "home")}
     return subprocess.Popen(
-        [sys.executable, "-m", "dsh", *arguments],
+        [sys.executable, "-m", "dsh", *arguments, "--permission-mode", "bypass"],
         cwd=tmp_path,
         env=env,
         stdin=subprocess.DEVNULL,

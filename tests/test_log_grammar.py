@@ -142,3 +142,30 @@ async def test_a_seed_is_not_this_programs_fault() -> None:
         for item in (START, STEP, CALLING, STEPPED, END):
             session.append(item)
         harness.create_agent(seed=list(session.events))
+
+
+def replaced(data: Any, start: int, end: int) -> list[str]:
+    """The problems of a log in which `data` takes the place of what stands from `start` to `end`, between two steps."""
+    session = Session("s")
+    for item in (START, USER_MESSAGE, STEP, HEADER, CALLING, CALL, RESULT, STEPPED):
+        session.append(item)
+    sources = [seq for seq in session.surface if start <= seq <= end]
+    session.append(data, replace=ev.Replace(start, end), sources=sources)
+    session.append(END)
+    return problems(session.events)
+
+
+def test_a_summary_and_a_shortened_result_may_stand_anywhere_in_a_turn() -> None:
+    assert replaced(USER_MESSAGE, 1, 6) == []
+    assert replaced(evolve(RESULT, content=(Text("shorter"),)), 6, 6) == []
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 1), (4, 6), (1, 6)])
+def test_a_result_takes_the_place_of_its_own_kind_alone(start: int, end: int) -> None:
+    assert replaced(RESULT, start, end) == ["event 8: a result of the call 'c' takes the place of something else"]
+
+
+def test_a_result_of_another_call_does_not_stand_in() -> None:
+    assert replaced(evolve(RESULT, call_id="d"), 6, 6) == [
+        "event 8: a result of the call 'd' takes the place of something else"
+    ]

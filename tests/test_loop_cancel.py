@@ -432,7 +432,8 @@ async def test_the_end_of_calls_beside_each_other(end: str) -> None:
         else:
             await handle.dispose()
         codes = [code for _, code in results(handle.agent).values()]
-        assert codes == ["ABORTED"] * (PARALLEL + 1) + ["ABORTED_BEFORE_DISPATCH"] * 3
+        # What had ended, had ended: one that hangs does not cost the others their results.
+        assert codes == ["ABORTED", None] + ["ABORTED"] * (PARALLEL - 1) + ["ABORTED_BEFORE_DISPATCH"] * 3
 
 
 async def test_contexts_of_results_are_dropped_with_the_turn() -> None:

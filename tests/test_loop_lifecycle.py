@@ -275,7 +275,23 @@ async def test_a_tool_that_waits_for_a_child_ends_with_the_parents_turn() -> Non
         parent.agent.cancel("x")
         await parent.agent.when_idle()
         assert shape(parent.agent.session.events).endswith("TR!(c1) S-1 T-(aborted x)")
-        assert shape(handles[0].agent.session.events).endswith("T-(aborted cancelled)")
+        assert shape(handles[0].agent.session.events).endswith("T-(aborted x)")
+
+
+async def test_a_cancel_reaches_the_children_of_an_idle_agent() -> None:
+    async with memory_harness(hang(), hang()) as harness:
+        parent = harness.create_agent(options=OPTIONS).agent
+        child = harness.create_agent(options=OPTIONS, parent=parent).agent
+        grandchild = harness.create_agent(options=OPTIONS, parent=child).agent
+        child.send("go")
+        grandchild.send("go")
+        await trio.testing.wait_all_tasks_blocked()
+        parent.cancel("x")
+        await child.when_idle()
+        await grandchild.when_idle()
+        ends = [shape(agent.session.events).rpartition(" T-")[2] for agent in (child, grandchild)]
+        assert ends == ["(aborted x)", "(aborted x)"]
+        assert parent.status == "idle"
 
 
 async def test_a_guard_of_the_parent_guards_its_children_and_its_listeners_do_not_hear_them() -> None:

@@ -12,14 +12,16 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsh.agents import Agent, AgentOptions
+from dsh.agents import Agent, AgentHandle, AgentOptions
 from dsh.decisions import Continue, NextStep, Retry
+from dsh.errors import AgentError
 from dsh.llm.adapter import Request
 from dsh.messages import CallConfig, PluginSource, ToolCallBlock
 from dsh.prompt import Prefix, Sections
@@ -35,9 +37,12 @@ HOOKS = (
     *("agent_step_result", "agent_turn_continuation", "agent_request_error", "prompt_assemble", "session_flush"),
     *("tools_pre_execute", "tools_execute", "tools_post_execute"),
 )
-CALLED = ("agent_queued", "agent_status", "agent_error", "prompt_sections", "prompt_variables", "tools_register")
+CALLED = (
+    *("agent_queued", "agent_status", "agent_error", "prompt_sections", "prompt_variables", "tools_register"),
+    *("agent_session_start", "agent_disposed"),
+)
 EVENTS = tuple(kind.type for kind in ev.VOCABULARY if kind is not ev.TodoWrite)
-ACTIONS = ("raise", "cancel", "steer", "send", "inject")
+ACTIONS = ("raise", "cancel", "steer", "send", "inject", "dispose")
 
 
 @frozen
@@ -87,6 +92,8 @@ class Trouble:
         self.counts: dict[str, int] = {}
         self.active = True
         self.agent: Agent | None = None
+        self.handle: AgentHandle | None = None
+        self.disposes = False
 
     def act(self, action: str) -> None:
         agent = self.agent
@@ -98,6 +105,10 @@ class Trouble:
             agent.cancel("trouble")
         elif action == "inject":
             agent.inject("note", PluginSource("trouble"))
+        elif action == "dispose":
+            if self.handle is not None:
+                self.disposes = True
+                agent.harness.start_soon(self.handle.dispose)
         else:
             getattr(agent, action)("more")
 
@@ -183,7 +194,8 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
     warnings: list[str] = []
     async with memory_harness(model=model, plugins=plugins, warnings=warnings) as harness:
         handle = harness.create_agent(options=AgentOptions(model="scripted/model"))
-        trouble.agent = agent = handle.agent
+        trouble.handle, trouble.agent = handle, handle.agent
+        agent = handle.agent
 
         async def meddle() -> None:
             for wait, action in outside:
@@ -192,12 +204,17 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
 
         async with trio.open_nursery() as nursery:
             for _ in range(2):
-                with suppress(RuntimeError):  # the message is queued all the same
+                with suppress(RuntimeError, AgentError):  # the message is queued all the same, or the agent is gone
                     agent.send("go")
             nursery.start_soon(quietly, meddle)
             await at_rest(agent)
-        if dispose is not None:
-            with suppress(RuntimeError):
+        if trouble.disposes:
+            await handle.dispose()
+            with pytest.raises(AgentError):
+                agent.send("too late")
+            assert harness.agents.get(agent.id) is None
+        elif dispose is not None:
+            with suppress(RuntimeError, AgentError):
                 agent.send("last")
             for _ in range(dispose):
                 await trio.lowlevel.checkpoint()
@@ -205,6 +222,9 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
         else:
             trouble.active = False
             await at_rest(agent)
+        if trouble.disposes:
+            await handle.dispose()
+        elif agent.status != "disposed":
             model.clear()
             result = await agent.run("and now?")
             assert (result.text, result.reason) == ("fine", ev.EndReason("completed"))
@@ -213,7 +233,7 @@ async def play(script: list[Reply], trouble: Trouble, outside: list[tuple[int, s
 
 
 async def quietly(function: Callable[[], Any]) -> None:
-    with suppress(RuntimeError):
+    with suppress(RuntimeError, AgentError):
         await function()
 
 

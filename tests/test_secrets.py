@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh.config import Config
 from dsh.decisions import Accept, Allow, Block, Continue, Deny
 from dsh.llm.chunks import BlockEnd, Chunk, Finish, ReasoningDelta, TextDelta
+from dsh.loop.masks import ChunkMask
 from dsh.messages import Block as ContentBlock
 from dsh.messages import FinishReason, HookContext, Message, PluginSource, Reasoning, Text, ToolCallBlock
+from dsh.process import Process
 from dsh.prompt import Prefix, Sections
-from dsh.secrets import Secrets
+from dsh.secrets import Secrets, SecretsConfig
 from dsh.session.rebuild import rebuild_request
-from dsh.testing import Reply, ScriptedModel, call, memory_agent, plugin_of, shape, text, tool_of
+from dsh.testing import Reply, ScriptedModel, call, memory_agent, memory_harness, plugin_of, shape, text, tool_of
 from dsh.tools.tool import ToolResult
 
 SECRET = "hunter2-hunter2"
@@ -184,3 +192,86 @@ async def test_a_filter_cannot_bring_a_secret_back() -> None:
     async with memory_agent(text("a"), plugins={"keeper": KEEPER, "filter": plugin}) as agent:
         answer = await agent.run("go")
         assert answer.text == f"added {SHOWN}"
+
+
+@given(st.lists(st.text("hunter2-ab", max_size=6), max_size=8), st.integers(0, 8))
+def test_a_secret_spread_over_deltas_is_hidden(parts: list[str], at: int) -> None:
+    parts = [*parts[:at], "hunter2", "-hun", "ter2", *parts[at:]]
+    found = secrets(PASSWORD=SECRET)
+    mask = ChunkMask(found.mask, found.pending)
+    chunks = [shown for part in parts for shown in mask.feed(TextDelta(0, part))]
+    chunks += mask.feed(BlockEnd(0, Text("")))
+
+    shown = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+    assert SECRET not in shown
+    assert shown == found.mask("".join(parts))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=8, max_size=30), st.text(max_size=5), st.text(max_size=5))
+def test_a_secret_is_hidden_however_it_is_written(secret: str, before: str, after: str) -> None:
+    found = secrets(X=secret)
+    raw = secret.encode()
+    for written in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex()):
+        assert found.mask(f"{before}|{written}|{after}").count("[secret X]") >= 1
+    encoded = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+    assert "[secret X]" in found.mask(encoded)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-ant-" + "a1" * 20,
+        "sk-proj-" + "b2" * 20,
+        "ghp_" + "c3" * 18,
+        "github_pat_" + "d4" * 30,
+        "AKIA" + "ABCDEFGH23456723",
+        "xoxb-" + "1234567890-abcdefghij",
+        "AIza" + "e5" * 17 + "f",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_what_looks_like_a_key_is_hidden_in_what_tools_say(key: str) -> None:
+    found = Secrets()
+    said = found.mask_output(f"x={key};")
+    assert key not in said
+    assert said.startswith("x=[secret: ")
+    assert found.mask(key) == key, "a person may write it"
+    found.config = SecretsConfig(shapes=False)
+    assert found.mask_output(key) == key
+
+
+def test_ordinary_words_are_no_keys() -> None:
+    text = "task-list risk-averse-and-long-winded-hyphenated-words-that-go-on ghp_short AKIAshort disk-usage"
+    assert Secrets().mask_output(text) == text
+
+
+async def test_no_child_process_is_handed_a_secret() -> None:
+    config = Config(tables={"secrets": {"keep_env": ["CI_*"]}})
+    env = {
+        "PATH": "/bin",
+        "A_PASSWORD": "x",
+        "GITHUB_PAT": "x",
+        "CI_TOKEN": "kept",
+        "PLAIN": "plain",
+        "URL": f"https://me:{SECRET}@host/",
+        "SAME": SECRET,
+        "OWN": SECRET,
+    }
+    async with memory_harness(plugins={"keeper": KEEPER}, config=config) as harness:
+        process = Process(("true",), env, "/", keep=frozenset({"OWN"}))
+        ready = await harness.hook.process_prepare(agent=None, process=process, default=lambda: process)
+
+    assert dict(ready.env) == {"PATH": "/bin", "CI_TOKEN": "kept", "PLAIN": "plain", "OWN": SECRET}
+
+
+@given(st.lists(st.text("abz", min_size=8, max_size=14), max_size=3, unique=True), st.text("abz", max_size=20))
+def test_what_may_be_the_beginning_of_a_secret_is_found(values: list[str], shown: str) -> None:
+    """The longest end of a text that some secret begins with and goes beyond."""
+    found = Secrets()
+    for value in values:
+        found.add(value, "X")
+    text = found.mask(shown)
+    longest = max(map(len, values), default=0)
+    ends = (text[-length:] for length in range(min(longest - 1, len(text)), 0, -1))
+    expected = next((len(end) for end in ends if any(value.startswith(end) for value in values)), 0)
+    assert found.pending(text) == expected

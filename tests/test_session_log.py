@@ -276,14 +276,17 @@ def test_the_view_of_the_log_is_live_and_closed() -> None:
 def test_lines_become_events_when_they_are_asked_for() -> None:
     codec = Codec()
     chunk = Event(0, 1, AssistantChunk(1, 1, TextDelta(0, "a")))
-    log = EventLog([codec.encode(chunk), b'{"type":"tool/call","seq":1,"time":1,"data":{}}'], codec)
+    lines = [b'{"type":"%b","seq":%d,"time":1,"data":{}}' % pair for pair in ((b"step/end", 1), (b"tool/call", 2))]
+    log = EventLog([codec.encode(chunk), *lines], codec)
 
     assert list(log.made()) == []
     assert log[0] == chunk
     assert log[0] is log[0]
     assert log.line(0) == codec.encode(chunk)
-    with pytest.raises(CorruptSession, match=r"event 1 .*tool/call.*missing"):
+    with pytest.raises(CorruptSession, match=r"event 1 .*step/end.*missing"):
         log[1]
+    assert log[2].data == OtherData("tool/call", {})  # no session is made from it
+    assert log.line(2) == lines[1]
 
 
 def test_the_request_header_is_the_fold_of_the_log() -> None:

@@ -793,6 +793,25 @@ async def test_l08_damage_after_it_is_cut_off(stores: Stores, text: list[bytes])
     assert store.lines("a") == text[:-2]
 
 
+async def test_the_reading_of_a_long_session_can_be_cancelled(stores: Stores, text: list[bytes]) -> None:
+    """It is as it was then, and free for others."""
+    store = stores()
+    more = [dumps({"type": "plug/x", "seq": seq, "time": 1, "data": None}) for seq in range(len(text) - 1, 10_000)]
+    store.rewrite("a", [*text, *more])
+    before = store.lines("a")
+
+    def load() -> None:
+        trio.from_thread.run_sync(scope.cancel)
+        store.plugin.load("a")
+
+    with trio.CancelScope() as scope:
+        await trio.to_thread.run_sync(load)
+    assert scope.cancelled_caught
+    assert store.lines("a") == before
+
+    assert (await store.resume("a")).open_turn is None
+
+
 @pytest.mark.parametrize(("version", "said"), [(b"1", "is newer than this dsh"), (b"-1", "is older than this dsh")])
 async def test_another_format_is_refused(stores: Stores, text: list[bytes], version: bytes, said: str) -> None:
     store = stores()

@@ -54,13 +54,14 @@ class Dsh:
         model = self.folder / "scripted_model.py"
         model.write_text(MODEL.replace("REPLIES", replies))
         chosen = ("-m", "scripted/model", "-e", str(model), "--config", f"sessions.store={self.store}")
-        return [sys.executable, "-m", "dsh", *more, *chosen]
+        return [sys.executable, "-m", "dsh", *more, *chosen, "--permission-mode", "bypass", "-s", "danger-full-access"]
 
     def start(self, replies: str, *more: str, **options: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.argv(replies, *more),
             cwd=self.folder,
-            env={**os.environ, "DSH_HOME": str(self.home)},
+            # A limit of files' sizes would hold for compiled modules, too, which others would load.
+            env={**os.environ, "DSH_HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -145,7 +146,8 @@ def test_a_small_disk_fills_up(dsh: Dsh) -> None:
     script = 'mount -t tmpfs -o size=400k none "$DSH_HOME"; "$@"; code=$?; cp -r "$DSH_HOME/." saved; exit $code'
     dsh.home.mkdir()
     (dsh.folder / "saved").mkdir()
-    argv = dsh.argv(f"""{", ".join([BIG] * 20)}, text("never")""", "-p", "go")
+    calls = ", ".join(BIG.replace("20000", str(20000 + number)) for number in range(20))
+    argv = dsh.argv(f"""{calls}, text("never")""", "-p", "go")
     env = {**os.environ, "DSH_HOME": str(dsh.home)}
     done = subprocess.run(
         [*namespace(), "sh", "-c", script, "sh", *argv],

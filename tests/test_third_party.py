@@ -120,6 +120,8 @@ def test_a_copy_of_a_bundled_plugin_and_one_of_six_lines(tmp_path: Path, site: P
         "files",
         "--output-format",
         "stream-json",
+        "--permission-mode",
+        "bypass",
     ]
     ran = dsh(tmp_path, site, *flags)
     assert ran.returncode == 0, ran.stderr
@@ -134,7 +136,7 @@ def test_a_plugin_that_raises_on_import_is_reported_and_skipped(tmp_path: Path, 
     pip_install(six_lines(tmp_path, "broken", "raise RuntimeError('out of order')\n"), site)
 
     assert states(tmp_path, site)["broken"] == "failed"
-    ran = dsh(tmp_path, site, "-p", "go", "-m", "scripted/model", "-e", str(model))
+    ran = dsh(tmp_path, site, "-p", "go", "--permission-mode", "bypass", "-m", "scripted/model", "-e", str(model))
     assert ran.returncode == 0
     assert ran.stdout == "done\n"
     assert "broken" in ran.stderr
@@ -147,7 +149,9 @@ def test_a_required_plugin_that_raises_stops_the_program(tmp_path: Path, site: P
     pip_install(six_lines(tmp_path, "broken", "raise RuntimeError('out of order')\n"), site)
 
     required = ["--config", 'plugins.required=["broken"]']
-    ran = dsh(tmp_path, site, "-p", "go", "-m", "scripted/model", "-e", str(model), *required)
+    ran = dsh(
+        tmp_path, site, "-p", "go", "--permission-mode", "bypass", "-m", "scripted/model", "-e", str(model), *required
+    )
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert "broken" in ran.stderr
@@ -157,7 +161,9 @@ def test_a_required_plugin_that_raises_stops_the_program(tmp_path: Path, site: P
 
 def test_a_required_plugin_that_is_missing_stops_the_program(tmp_path: Path, site: Path, model: Path) -> None:
     required = ["--config", 'plugins.required=["guardian"]']
-    ran = dsh(tmp_path, site, "-p", "go", "-m", "scripted/model", "-e", str(model), *required)
+    ran = dsh(
+        tmp_path, site, "-p", "go", "--permission-mode", "bypass", "-m", "scripted/model", "-e", str(model), *required
+    )
     assert ran.returncode == 2
     assert "guardian" in ran.stderr
 
@@ -166,7 +172,7 @@ def test_two_distributions_with_one_plugin_name_are_an_error(tmp_path: Path, sit
     """Nobody replaces a guard by being installed."""
     pip_install(six_lines(tmp_path, "shell", GUARD), site)
 
-    ran = dsh(tmp_path, site, "-p", "go", "-m", "scripted/model", "-e", str(model))
+    ran = dsh(tmp_path, site, "-p", "go", "--permission-mode", "bypass", "-m", "scripted/model", "-e", str(model))
     assert ran.returncode == 2
     assert "dsh-shell 1.0" in ran.stderr
     assert "dsh-harness" in ran.stderr

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from dsh import Agent, AgentOptions, ToolCall, restrict_tools, tool_allowed
+from dsh import Agent, AgentOptions, ToolCall, ToolResult, restrict_tools, tool_allowed
 from dsh.config import Config, PromptConfig
 from dsh.errors import AgentError, ConfigError
 from dsh.prompt import assemble
@@ -256,3 +257,23 @@ async def test_no_tool_may_have_the_name_of_the_others() -> None:
 def test_an_order_that_makes_no_sense_is_refused(make: Callable[[], PromptConfig], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make()
+
+
+@pytest.mark.parametrize("options", [{"tools": ()}, {"tools": ("work",)}])
+async def test_what_nobody_offers_is_not_run_elsewhere_for_an_agent_that_may_not_have_it(options: Any) -> None:
+    elsewhere = plugin_of(tools_execute=lambda call: ToolResult("ran elsewhere"))
+    plugins = {"work": tool_of("work"), "elsewhere": elsewhere}
+    async with memory_harness(call("ghost"), text("ok"), plugins=plugins) as harness:
+        agent = harness.create_agent(options=AgentOptions(model="scripted/model", **options)).agent
+        await agent.run("go")
+        (result,) = [event.data for event in agent.session.events if event.type == "tool/result"]
+    assert result.is_error
+    assert result.error.code == "UNKNOWN_TOOL"
+
+
+async def test_what_nobody_offers_may_be_run_elsewhere_for_others() -> None:
+    elsewhere = plugin_of(tools_execute=lambda call: ToolResult("ran elsewhere"))
+    async with memory_agent(call("ghost"), text("ok"), plugins={"elsewhere": elsewhere}) as agent:
+        await agent.run("go")
+        (result,) = [event.data for event in agent.session.events if event.type == "tool/result"]
+    assert not result.is_error

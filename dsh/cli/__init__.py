@@ -5,6 +5,7 @@ Nothing but argparse is imported until a subcommand runs, so that ``dsh --help``
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -21,10 +22,18 @@ EXIT_UNAVAILABLE, EXIT_LIMIT, EXIT_SIGINT = 75, 124, 130
 
 COMMANDS = {
     "run": "do one task and exit; the same as -p",
+    "batch": "do many tasks of a file, several at once",
     "plugins": "list the plugins, and why one is not loaded",
+    "plugin": "write a new plugin; install, remove, enable, disable, or look at one",
     "hooks": "list the hooks, and who is called in which order",
+    "models": "list models, with context windows, limits of output and prices",
+    "auth": "check whether a provider's key and address work; keep its key",
     "sessions": "list, search, show, fork, check, repair, export and delete stored sessions",
+    "why": "show which plugins decided about a call, a prompt, a request or a turn",
+    "doctor": "say what works here, what does not, and what to do about it",
+    "init": "write a file of settings, all of them explained and none of them set",
     "config": "show where settings come from, and what they are",
+    "trust": "show, list, add and remove folders whose plugins and settings count",
 }
 """The subcommands: each has a module of its name here with ``run(args)``."""
 
@@ -35,6 +44,9 @@ _HARMLESS = "\t\N{NO-BREAK SPACE}\N{IDEOGRAPHIC SPACE}\N{NARROW NO-BREAK SPACE}\
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return the exit code."""
+    if argv is None:
+        # What a start makes stays; looking for garbage in it again and again takes a twentieth of the time.
+        gc.set_threshold(20_000)
     words = list(sys.argv[1:] if argv is None else argv)
     _fill_descriptors()
     try:
@@ -81,9 +93,10 @@ def _dispatch(argv: list[str]) -> int:
         print(f"dsh {__version__}")
         return EXIT_OK
     if not args.print:
-        from .parser import no_conversation
+        from .parser import refuse_misspelt
 
-        no_conversation(word, COMMANDS)
+        refuse_misspelt("" if "--" in argv else word, COMMANDS)
+        return _run("talk", args)
     return _run("run", args)
 
 
@@ -171,8 +184,10 @@ def _is_interrupt(error: BaseException) -> bool:
 
 def complain(text: str) -> None:
     """Print `text` to stderr, each line as ``dsh: ...``."""
-    with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+    try:
         print("\n".join(f"dsh: {clean(line)}" for line in text.splitlines() or [text]), file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # nobody reads it, or it is closed
+        _abandon_stdout(sys.stderr)
 
 
 def clean(line: str) -> str:

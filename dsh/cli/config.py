@@ -24,5 +24,7 @@ def run(args: argparse.Namespace) -> int:
         for layer, path in (("user", files.user), ("project", files.project), ("project-local", files.local))
         if path is not None
     ]
+    if files.allowed is not None and files.allowed.is_file():
+        rows.append(["project-allowed", files.allowed, "read"])
     print_table(["layer", "file", "state"], rows)
     return 0

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import PluginError
+from ..trust import PluginFile
 
-__all__ = ["load_plugin"]
+__all__ = ["load_plugin", "load_source"]
 
 
 def load_plugin(spec: str, base: Path, said: str) -> tuple[str, ModuleType]:
@@ -40,6 +41,29 @@ def load_plugin(spec: str, base: Path, said: str) -> tuple[str, ModuleType]:
         raise PluginError(f"{said}{spec}: cannot be imported: {place}: {error.msg}") from error
     except Exception as error:
         raise PluginError(f"{said}{spec}: cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def load_source(plugin: PluginFile) -> ModuleType:
+    """Import a project's plugin from what was read of it when it was looked at; nothing is written beside it.
+
+    Raises:
+        PluginError: importing it failed.
+    """
+    name = f"_dsh_project_{plugin.name}"
+    module = ModuleType(name)
+    module.__file__ = str(plugin.path)
+    sys.modules[name] = module
+    try:
+        exec(compile(plugin.source, str(plugin.path), "exec", dont_inherit=True), module.__dict__)
+    except SyntaxError as error:
+        sys.modules.pop(name, None)
+        raise PluginError(f"{plugin.label}: cannot be imported: line {error.lineno}: {error.msg}") from error
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise PluginError(f"{plugin.label}: cannot be imported: {type(error).__name__}: {error}") from error
+    return module
 
 
 def _file(path: Path, said: str) -> ModuleType:

@@ -1,21 +1,32 @@
-"""Which model a run asks."""
+"""Which model a run asks, and ``dsh models``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..structure import did_you_mean
 
-__all__ = ["NO_MODEL", "choose_model"]
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["NO_MODEL", "choose_model", "run", "unmet_effort"]
 
 LOCAL = "local"
 NO_MODEL = (
     "no model is configured\n"
-    "  to use a provider's: set its key, as in DEEPSEEK_API_KEY=..., or name a model with -m provider/model\n"
+    "  to use a provider's: set its key, as in DEEPSEEK_API_KEY=..., or let dsh keep it: dsh auth set deepseek\n"
+    "  to use a server of your own: name its model, as in -m ollama/MODEL\n"
     "  to use one on this machine, without any key: pip install 'dsh-harness[local]'"
 )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print which models there are."""
+    from .catalogue import run
+
+    return run(args)
 
 
 def choose_model(adapters: Mapping[str, Any], wanted: str, notice: Callable[[str], None]) -> str:
@@ -41,6 +52,16 @@ def choose_model(adapters: Mapping[str, Any], wanted: str, notice: Callable[[str
             notice(f"no provider is configured; asking the model on this machine ({_default(adapters[provider])})")
         return f"{provider}/{_default(adapters[provider])}"
     raise ConfigError(NO_MODEL, code="NO_MODEL")
+
+
+def unmet_effort(adapters: Mapping[str, Any], model: str, effort: str | None) -> str | None:
+    """What becomes of an effort that `model` does not know, in words; None where nothing has to be said."""
+    provider, _, name = model.partition("/")
+    if effort is None or provider not in adapters:
+        return None
+    from ..llm.effort import unmet
+
+    return unmet(adapters[provider], name, effort)
 
 
 def _named(adapters: Mapping[str, Any], wanted: str) -> str:

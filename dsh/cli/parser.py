@@ -15,24 +15,31 @@ __all__ = [
     "SESSIONS",
     "Parser",
     "command_parser",
+    "common_flags",
     "find_word",
+    "is_rule",
     "main_parser",
-    "no_conversation",
     "parse",
+    "permission_flags",
+    "refuse_misspelt",
 ]
 
 LIMITS = {"max_turns": "max_requests", "max_tokens": "max_tokens", "max_budget_usd": "max_usd", "timeout": "timeout"}
 """Flags that limit a run, as argparse calls them, with the keys of ``[budget]`` that they set."""
 OUTPUT_FORMATS = ("text", "json", "stream-json")
+AT = "fork: up to that turn's end, or that event; show: what the model sees after the event SEQ"
 EXPORT_FORMATS = ("json", "markdown", "html")
-SESSIONS = ("list", "show", "path", "search", "fork", "check", "repair", "export", "delete")
+PERMISSION_MODES = ("default", "accept-edits", "plan", "dont-ask", "bypass")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+SANDBOX_MODES = ("read-only", "workspace-write", "danger-full-access")
+SESSIONS = ("list", "show", "path", "search", "fork", "check", "repair", "export", "compact", "delete")
 """What `dsh sessions` can do."""
-LATER = {
-    "--add-dir": "DIR: folders beside the working directory",
-    "--allowed-tools": "NAMES: permissions",
-    "--trust": "trust in a project's plugins",
-}
-"""Flags that are reserved, with their argument and the capability that they belong to."""
+AUTH = ("check", "set", "remove")
+"""What `dsh auth` can do."""
+PLUGIN = ("new", "info", "list", "install", "remove", "enable", "disable")
+"""What `dsh plugin` can do."""
+TRUST = ("show", "list", "add", "remove")
+"""What `dsh trust` can do."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,20 +63,12 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=30, width=100)
 
 
-class _Later(argparse.Action):
-    """A reserved flag: never ignored, since whoever writes it relies on it."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> NoReturn:
-        capability = LATER[self.option_strings[0]].rpartition(": ")[2]
-        raise ConfigError(f"{option} is not available yet: it comes with {capability}", code="USAGE")
-
-
 def main_parser(commands: Mapping[str, str]) -> Parser:
     """The parser of ``dsh``, without a subcommand."""
     lines = "\n".join(f"  {name:<10} {text}" for name, text in commands.items())
     parser = Parser(
         "dsh",
-        usage='dsh -p "task" [flags]\n       dsh COMMAND [flags]',
+        usage='dsh ["task"] [flags]\n       dsh -p "task" [flags]\n       dsh COMMAND [flags]',
         description="Run a language model in a loop with tools.",
         epilog=f"commands:\n{lines}\n\n`dsh COMMAND --help` lists a command's flags; --help --all, plugins' commands.",
     )
@@ -92,15 +91,53 @@ def command_parser(name: str, text: str) -> Parser:
         _run_flags(parser)
         parser.add_argument("-p", "--print", action="store_true", help=argparse.SUPPRESS)
         return parser
+    if name == "batch":
+        _batch_flags(parser)
     common_flags(parser)
-    if name in ("plugins", "sessions"):
+    if name in ("plugins", "sessions", "trust", "models", "auth", "why", "plugin", "doctor"):
         parser.add_argument("--json", action="store_true", help="print JSON")
-    if name == "plugins":
+    if name in ("plugins", "batch"):
+        return parser
+    if name == "models":
+        parser.add_argument(
+            "provider", nargs="?", metavar="PROVIDER[/PART]", help="only this one's, with PART in the name"
+        )
+        return parser
+    if name == "init":
+        parser.add_argument("--project", action="store_true", help="the project's .dsh/config.toml instead of yours")
+        return parser
+    if name == "doctor":
+        parser.add_argument("--online", action="store_true", help="ask each provider that is configured, too")
+        return parser
+    if name == "plugin":
+        parser.add_argument("action", choices=PLUGIN, metavar="|".join(PLUGIN))
+        parser.add_argument(
+            "names",
+            nargs="*",
+            metavar="NAME",
+            help="new: the plugin's name, and a folder, else dsh-NAME; install: what pip takes; else: plugins",
+        )
+        parser.add_argument("-U", "--upgrade", action="store_true", help="install: newer versions, too")
+        return parser
+    if name == "why":
+        parser.add_argument(
+            "words",
+            nargs="*",
+            metavar="[ID] [seq:N|turn:N|call:ID|denied|last]",
+            help="the session, by its id or how it begins, else the last of this directory; and what to explain, else "
+            "the last denial, or the last turn where nothing was denied",
+        )
         return parser
     actions = {
         "hooks": (("list", "order"), "[NAME]", "the hook of `order`"),
         "sessions": (SESSIONS, "[ID|TEXT]", "the session, by its id or how it begins; what to `search` for"),
+        "auth": (
+            AUTH,
+            "[PROVIDER]",
+            "whose key; for `check` also PROVIDER/MODEL, and without it all that are configured",
+        ),
         "config": (("dump", "path"), None, ""),
+        "trust": (TRUST, "[DIR]", "the folder; without it, the working directory's project"),
     }
     choices, target, target_help = actions[name]
     parser.add_argument("action", nargs="?", choices=choices, default=choices[0], metavar="|".join(choices))
@@ -120,7 +157,7 @@ def _sessions_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("-n", "--limit", type=_count, metavar="N", help="list, search: at most so many")
     group.add_argument("--regex", action="store_true", help="search: TEXT is a regular expression")
-    group.add_argument("--at", metavar="TURN|seq:SEQ", help="fork: up to that turn's end, or that event")
+    group.add_argument("--at", metavar="TURN|seq:SEQ", help=AT)
     group.add_argument(
         "--format", choices=EXPORT_FORMATS, help="export: by default as FILE is called, or else markdown"
     )
@@ -156,6 +193,9 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
         help="run without a plugin, even a required one; may be repeated",
     )
     group.add_argument("--safe-mode", action="store_true", help="run without third parties' plugins")
+    group.add_argument(
+        "--trust", action="store_true", help="trust the folder as it is now: its plugins, and all of its settings"
+    )
     group = parser.add_argument_group("messages on stderr")
     group.add_argument("-q", "--quiet", action="store_true", help="only errors")
     group.add_argument("-v", "--verbose", action="count", default=0, help="more of what tools answer")
@@ -180,27 +220,7 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--session-id", metavar="ID", help="the id of the new session")
     group.add_argument("--no-session", action="store_true", help="store nothing")
-    group = parser.add_argument_group("model and tools")
-    group.add_argument(
-        "-m", "--model", metavar="PROVIDER[/MODEL]", help="the model; without MODEL the provider's default"
-    )
-    group.add_argument("--system-prompt", metavar="TEXT", help="take the place of the persona in the system prompt")
-    group.add_argument("--append-system-prompt", metavar="TEXT", help="stand at the end of the system prompt")
-    group.add_argument("--tools", type=_names, metavar="A,B", help="only these tools")
-    group.add_argument("--disallowed-tools", type=_names, default=(), metavar="A,B", help="not these tools")
-    group.add_argument(
-        "--permission-mode",
-        type=_permission_mode,
-        metavar="MODE",
-        help="bypass: tools run unasked, and nothing is said about it",
-    )
-    group = parser.add_argument_group("limits, over all agents of the run; exit code 124")
-    group.add_argument("--max-turns", type=_count, metavar="N", help="ask the model N times at most")
-    group.add_argument(
-        "--max-tokens", type=_count, metavar="N", help="stop after N tokens, in and out, cached ones too"
-    )
-    group.add_argument("--max-budget-usd", type=_money, metavar="USD", help="stop when so many dollars are spent")
-    group.add_argument("--timeout", type=_duration, metavar="TIME", help="stop after TIME: seconds, or 10m, 1h30m")
+    _task_flags(parser, "limits, over all agents of the run; exit code 124")
     group = parser.add_argument_group("output")
     group.add_argument(
         "--output-format",
@@ -213,8 +233,107 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--include-partial", action="store_true", help="with stream-json: the model's chunks, too")
     common_flags(parser)
-    for flag, text in LATER.items():
-        parser.add_argument(flag, nargs=1 if ": " in text else 0, action=_Later, help=argparse.SUPPRESS)
+
+
+def _batch_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tasks", metavar="TASKS.jsonl", help="a JSON object a line: prompt, and id, model, cwd, ...")
+    group = parser.add_argument_group("batch")
+    group.add_argument("-j", "--jobs", type=_count, default=4, metavar="N", help="N tasks at once; 4 if not given")
+    group.add_argument(
+        "-o", "--out", metavar="FILE", help="write results to FILE; TASKS.results.jsonl if not given; - is stdout"
+    )
+    group.add_argument("--retry-failed", action="store_true", help="do tasks again whose recorded result is a failure")
+    group.add_argument("--no-session", action="store_true", help="store no sessions")
+    _task_flags(parser, "limits, of each task")
+
+
+def _task_flags(parser: argparse.ArgumentParser, limits: str) -> None:
+    """The flags about who does a task, and how."""
+    group = parser.add_argument_group("model and tools")
+    group.add_argument(
+        "-m", "--model", metavar="PROVIDER[/MODEL]", help="the model; without MODEL the provider's default"
+    )
+    group.add_argument(
+        "--effort",
+        choices=EFFORTS,
+        metavar="LEVEL",
+        help=f"how much the model thinks: {', '.join(EFFORTS)}; those that it knows",
+    )
+    group.add_argument(
+        "--fallback-model",
+        type=_names,
+        action="extend",
+        metavar="P/M[,P/M]",
+        help="ask these, one after the other, when the model's provider is overloaded or not there",
+    )
+    group.add_argument("--system-prompt", metavar="TEXT", help="take the place of the persona in the system prompt")
+    group.add_argument("--append-system-prompt", metavar="TEXT", help="stand at the end of the system prompt")
+    group.add_argument("--tools", type=_names, metavar="A,B", help="only these tools")
+    permission_flags(parser)
+    parser.add_argument(
+        "-s",
+        "--sandbox",
+        choices=SANDBOX_MODES,
+        metavar="MODE",
+        help=f"what commands may do: {', '.join(SANDBOX_MODES)}; not given, workspace-write where that can be had",
+    )
+    group = parser.add_argument_group(limits)
+    group.add_argument("--max-turns", type=_count, metavar="N", help="ask the model N times at most")
+    group.add_argument(
+        "--max-tokens", type=_count, metavar="N", help="stop after N tokens, in and out, cached ones too"
+    )
+    group.add_argument("--max-budget-usd", type=_money, metavar="USD", help="stop when so many dollars are spent")
+    group.add_argument("--timeout", type=_duration, metavar="TIME", help="stop after TIME: seconds, or 10m, 1h30m")
+    group.add_argument(
+        "--strict-prefix", action="store_true", help="end a turn whose requests do not begin as the one before"
+    )
+
+
+def permission_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags about what may be done unasked."""
+    group = parser.add_argument_group("permissions")
+    group.add_argument(
+        "--permission-mode",
+        choices=PERMISSION_MODES,
+        metavar="MODE",
+        help=f"who decides about calls that no rule names: {', '.join(PERMISSION_MODES)}",
+    )
+    group.add_argument(
+        "--allowed-tools",
+        type=_rules,
+        action="extend",
+        default=[],
+        metavar="A,B",
+        help="run these unasked: rules such as bash(git status *) or edit(src/**)",
+    )
+    group.add_argument(
+        "--disallowed-tools",
+        type=_rules,
+        action="extend",
+        default=[],
+        metavar="A,B",
+        help="not these tools; with a pattern, as in bash(rm *), not these calls",
+    )
+    group.add_argument(
+        "--add-dir", action="append", default=[], metavar="DIR", help="a folder to work in beside the working directory"
+    )
+
+
+def _rules(text: str) -> tuple[str, ...]:
+    """What commas part, but for those inside of parentheses."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth = max(0, depth + (sign == "(") - (sign == ")"))
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def is_rule(text: str) -> bool:
+    """Whether one of ``--disallowed-tools`` is a rule about calls, and not a tool's plain name."""
+    return any(sign in text for sign in "(*?[")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -244,12 +363,6 @@ def _duration(text: str) -> float:
         return seconds_in(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _permission_mode(text: str) -> str:
-    if text != "bypass":
-        raise argparse.ArgumentTypeError(f"{text} is not available yet: it comes with permissions; there is `bypass`")
-    return text
 
 
 def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
@@ -289,14 +402,18 @@ def find_word(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int | Non
     return None
 
 
-def no_conversation(word: str, commands: Iterable[str]) -> NoReturn:
-    """Refuse what would open a conversation."""
+def refuse_misspelt(word: str, commands: Iterable[str]) -> None:
+    """Refuse what is a command with a slip of the finger rather than a task.
+
+    Raises:
+        ConfigError: it is.
+    """
     hint = _hint(word, commands) if word and " " not in word else ""
     if hint:
-        raise ConfigError(f"there is no command {word}{hint} To do a task: dsh -p {word}", code="USAGE")
-    raise ConfigError(
-        'conversations are not available yet; use dsh -p "task" (dsh --help lists the flags)', code="USAGE"
-    )
+        raise ConfigError(
+            f"there is no command {word}{hint} To talk about it: dsh -- {word}; to do a task: dsh -p {word}",
+            code="USAGE",
+        )
 
 
 def _hint(word: str, known: Iterable[str]) -> str:

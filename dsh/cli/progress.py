@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..jsonvalue import dumps, loads
 from ..messages import text_of
-from ..session.events import AssistantMessage, Event, HookDecision, PromptBlocked, ToolCall, ToolResult
+from ..session.events import AssistantMessage, Event, HookDecision, PromptBlocked, Replace, ToolCall, ToolResult
 from . import clean
 
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..tools.tool import Tool
 
-__all__ = ["Progress", "one_line", "size_of"]
+__all__ = ["Progress", "one_line", "size_of", "summary_of"]
 
 WIDTH = 100
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -40,6 +40,8 @@ class Progress:
             return
         data = event.data
         lines: list[str] = []
+        if isinstance(event.surface_op, Replace):
+            return  # what it stands for was told when it came
         if isinstance(data, ToolCall):
             self._calls[session_id, data.call_id] = (one_line(data.name), event.time)
             lines = [f"[{one_line(data.name)}] {self._title(agent, data)}"]
@@ -70,11 +72,8 @@ class Progress:
             self._level = 0  # nobody reads it
 
     def _title(self, agent: Agent | None, call: ToolCall) -> str:
-        try:
-            arguments = loads(call.arguments or "{}")
-        except ValueError:
-            return one_line(call.arguments)
-        if not isinstance(arguments, dict):
+        arguments = _parsed(call.arguments)
+        if arguments is None:
             return one_line(call.arguments)
         tool = self._tool(agent, call.name)
         if tool is not None and tool.present_call is not None:
@@ -97,6 +96,20 @@ class Progress:
                 return None  # the loop meets the same error and reports it
             self._tools.update(tools.by_name())
         return self._tools.get(name)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        arguments = loads(text or "{}")
+    except ValueError:
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def summary_of(text: str) -> str:
+    """A call's arguments as it wrote them; of a single text, that."""
+    arguments = _parsed(text)
+    return text if arguments is None else _summary(arguments)
 
 
 def _summary(arguments: Mapping[str, Any]) -> str:

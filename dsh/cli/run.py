@@ -12,69 +12,92 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import define, evolve, field
 
-from ..agents import AgentOptions, RunResult
-from ..errors import AgentError, ConfigError, CorruptSession, SessionNotFound
+from ..agents import RunResult
+from ..errors import AgentError, ConfigError
 from ..hooks.markers import hookimpl
 from ..jsonvalue import dumps
-from ..messages import CallConfig
-from ..session.events import Event, StepStart, ToolResult
-from ..structure import did_you_mean
-from ..tools.pipeline import UNANSWERED
-from . import EXIT_FAILED, EXIT_OK, complain, report
-from .models import choose_model
+from ..messages import TokenUsage
+from ..session.events import AssistantChunk, AssistantMessage, Event, StepStart, usage_beside
+from ..terminal import person_present
+from . import EXIT_FAILED, EXIT_OK, EXIT_USAGE, complain, report
+from .confined import UNAVAILABLE, Confined
+from .denials import Denials
+from .opening import NO_ID, Opening
 from .outcome import exit_code, explanation
 from .output import Output
-from .parser import LIMITS
 from .progress import Progress
 from .prompt import read_prompt
 from .signals import Caught, catching
+from .spent import Spent, dollars
 from .start import Start, opened, settle
 
 if TYPE_CHECKING:
-    from ..agents import Agent, AgentHandle
+    from ..agents import Agent
     from ..harness import Harness
     from ..session.log import Session
 
-__all__ = ["run"]
+__all__ = ["STORES", "check_flags", "run", "started"]
 
 LIMIT_REACHED = "budget/reached"
 """The event by which a plugin says which limit it ends a turn for."""
 
 STORES = ("jsonl", "sqlite")
-PROVIDERS = ("anthropic", "chat", "local")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the task of `args`."""
-    _check(args)
+    check_flags(args)
     output = Output(args.output_format)
     with redirect_stdout(sys.stderr):  # stdout is for the answer, whatever a plugin prints
         return _run(args, output)
 
 
+def started(args: argparse.Namespace) -> Start:
+    """What a run, or a conversation, starts with."""
+    start = settle(args, may_ask=True)
+    if not args.no_session:
+        return start
+    plugins = start.config.plugins
+    return evolve(start, config=evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *STORES))))
+
+
 def _run(args: argparse.Namespace, output: Output) -> int:
-    start = settle(args)
-    if args.no_session:
-        plugins = start.config.plugins
-        start = evolve(
-            start, config=evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *STORES)))
-        )
+    start = started(args)
     prompt = read_prompt(args.prompt, start.warn)
-    one = _Run(args, start, prompt, output, Progress(0 if args.quiet else 1 + args.verbose))
+    while True:
+        one = _Run(args, start, prompt, output, Progress(0 if args.quiet else 1 + args.verbose))
+        try:
+            code = trio.run(one.main)
+        except BaseException as error:
+            if output.closed:
+                raise
+            again = _answered(error, args, start)
+            if isinstance(again, Start):
+                start = again
+                continue
+            code, failure = report(again, debug=args.debug)
+            code = one.failed(code, failure)
+        one.write_result()
+        return code
+
+
+def _answered(error: BaseException, args: argparse.Namespace, start: Start) -> Start | BaseException:
+    """What to start with instead, once a person has said which model to ask; or what is to be reported."""
+    from .first import answered
+
     try:
-        code = trio.run(one.main)
-    except BaseException as error:
-        if output.closed:
-            raise
-        code, failure = report(error, debug=args.debug)
-        code = one.failed(code, failure)
-    one.write_result()
-    return code
+        return answered(error, start, lambda: started(args)) or error
+    except BaseException as failure:
+        return failure
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Refuse flags that contradict each other."""
+def check_flags(args: argparse.Namespace, *, may_choose: bool = False) -> None:
+    """Refuse flags that contradict each other.
+
+    Args:
+        may_choose: somebody may be there to choose a session, where ``--resume`` names none.
+    """
     chosen = [
         flag
         for flag, given in (
@@ -89,10 +112,8 @@ def _check(args: argparse.Namespace) -> None:
     forks = args.fork and chosen in (["--continue", "--session-id"], ["--resume", "--session-id"])
     if len(chosen) > 1 and chosen != ["--session-id", "--no-session"] and not forks:
         raise ConfigError(f"{' and '.join(chosen)} exclude each other", code="USAGE")
-    if args.resume == "":
-        raise ConfigError(
-            "--resume needs an ID: choosing one from a list is not available yet (`dsh sessions list`)", code="USAGE"
-        )
+    if args.resume == "" and not may_choose:
+        raise ConfigError(NO_ID, code="USAGE")
     if args.fork and not args.continue_ and args.resume is None:
         raise ConfigError("--fork needs the session to begin with: -c, or -r ID", code="USAGE")
     if args.session_id is not None and not _ID.fullmatch(args.session_id):
@@ -112,32 +133,44 @@ class _Run:
     prompt: str
     output: Output
     progress: Progress
+    opening: Opening = field(init=False)
     finished: bool = False
     result: dict[str, Any] = field(factory=dict)
     agent: Agent | None = None
     harness: Harness | None = None
     session_id: str | None = None
-    model: str = ""
     steps: int = 0
-    unanswered: bool = False
+    spent: Spent = field(factory=Spent)
+    below: TokenUsage = field(factory=TokenUsage)
+    cost: float | None = None
+    denials: Denials = field(factory=Denials)
+    confined: Confined | None = None
     limit: str | None = None
     _agents: dict[str, Agent] = field(factory=dict)
     _said: set[str] = field(factory=set)
     _stopped: str = ""
     _scope: trio.CancelScope = field(factory=trio.CancelScope)
 
+    def __attrs_post_init__(self) -> None:
+        self.opening = Opening(self.args, self.start, one_turn=True)
+
     async def main(self) -> int:
         """Open everything, do the task, close everything, and return the exit code."""
         code = EXIT_FAILED
         self.output.on_closed = lambda: self.stop("nobody reads stdout any more")
-        plugins: dict[str, object] = {"cli.run": self}
+        self.confined = Confined(self.progress, bool(self.args.verbose))
+        plugins: dict[str, object] = {
+            "cli.run": self,
+            "cli.opening": self.opening,
+            "cli.confined": self.confined,
+        }
         if self.args.debug:
             from .debug import RequestDigests
 
             plugins["cli.debug"] = RequestDigests()
         with catching(self.stop) as caught:
             with self._scope:
-                async with opened(evolve(self.start, warn=self.warn), plugins) as harness:
+                async with opened(evolve(self.start, warn=self.warn), plugins, attended=person_present()) as harness:
                     self.harness = harness
                     code = await self._drive(harness, caught)
             code = code if caught.code is None else caught.code
@@ -169,15 +202,16 @@ class _Run:
 
     async def _drive(self, harness: Harness, caught: Caught) -> int:
         try:
-            handle = await self._agent(harness)
+            handle = await self.opening.first(harness)
         except AgentError as error:  # there is no loop
             raise ConfigError(error.message, code=error.code) from error
-        self._say_first(harness)
+        self.opening.say_first(harness)
         try:
             agent = self.agent = handle.agent
-            self._check_tools(agent)
+            self.opening.check_tools(agent)
             result = await agent.run(self.prompt)
             code = self._code(harness, result) if caught.code is None else caught.code
+            self.cost = await self._cost(harness)
             self._tell(agent, result, code)
         finally:
             self.agent = None
@@ -189,123 +223,27 @@ class _Run:
         header = None if self.agent is None else self.agent.session.request_header()
         provider = (header.config.model if header is not None else "").partition("/")[0]
         adapter = harness.llm.adapters.get(provider)
+        if self.confined is not None and self.confined.missed and result.reason is not None:
+            return EXIT_USAGE
         keyless = bool(getattr(adapter, "broken", None)) or not getattr(adapter, "configured", True)
-        return exit_code(result.reason, unanswered=self.unanswered, limit=self.limit, keyless=keyless)
+        return exit_code(result.reason, unanswered=self.denials.unanswered, limit=self.limit, keyless=keyless)
 
-    def _say_first(self, harness: Harness) -> None:
-        names = {info.name for info in harness.plugins.loaded()}
-        for name in self.start.plugins:
-            if not any(info.hooks for info in harness.plugins.loaded() if info.name.partition(".")[0] == name):
-                self.start.warn(f"the plugin {name} implements no hook: it needs functions marked with @hookimpl")
-        for flag in LIMITS:
-            if "budget" not in names and getattr(self.args, flag) is not None:
-                raise ConfigError(f"--{flag.replace('_', '-')} needs the plugin budget, which is not loaded")
-        if "permissions" not in names and self.args.permission_mode != "bypass":
-            self.start.warn("there is no permissions plugin: tools run without asking")
-        if self.args.no_session:
-            others = {impl.plugin_name for impl in harness.plugins.implementations("session_open")}
-            for name in sorted(others):
-                self.start.warn(f"--no-session: the plugin {name} may store the session all the same")
-
-    async def _agent(self, harness: Harness) -> AgentHandle:
-        config = self.start.config
-        resumed = await self._resumed(harness)
-        model = ""
-        named = self.args.model or config.origins.get(("model",), "").startswith("--config")
-        if resumed is None or named:
-            model = self._chosen(harness, config.model)
-        options = AgentOptions(
-            model=model,
-            system_prompt=config.system_prompt,
-            append_system_prompt=config.append_system_prompt,
-            tools=self.args.tools,
-            without_tools=self.args.disallowed_tools,
-        )
-        await self._check_id(harness)
-        if resumed is None:
-            return harness.create_agent(session_id=self.args.session_id, options=options, cwd=str(self.start.cwd))
-        if self.args.fork:
-            handle = await self._forked(harness, resumed, options)
-        else:
-            handle = await harness.resume_agent(resumed, options=options)
-        if not model:
-            last = handle.agent.session.request_header()
-            wanted = last.config.model if last is not None else config.model
-            self.model = self._chosen(harness, wanted)
-        cwd = handle.agent.session.header.cwd
-        if cwd is not None and cwd != str(self.start.cwd):
-            self.start.warn(f"the session goes on in its own directory, {cwd}")
-        return handle
-
-    def _chosen(self, harness: Harness, wanted: str) -> str:
-        left_out = harness.plugins.blocked | harness.plugins.failed.keys()
-        try:
-            return choose_model(harness.llm.adapters, wanted, self.start.warn)
-        except ConfigError as error:
-            missing = [name for name in PROVIDERS if name in left_out]
-            if not missing or error.code != "NO_MODEL":
-                raise
-            what = "plugins" if len(missing) > 1 else "plugin"
-            text = f"{error.message}\n  left out or not loaded: the {what} {' and '.join(missing)}"
-            raise ConfigError(text, code=error.code) from None
-
-    async def _check_id(self, harness: Harness) -> None:
-        wanted = self.args.session_id
-        if wanted is None:
-            return
-        try:
-            taken = await harness.hook.session_read(session_id=wanted) is not None
-        except CorruptSession:
-            taken = True
-        if taken:
-            raise ConfigError(
-                f"--session-id {wanted}: there is a session {wanted!r} already; resume it, or choose another id",
-                code="SESSION_ALREADY_EXISTS",
-            )
-
-    async def _forked(self, harness: Harness, parent: str, options: AgentOptions) -> AgentHandle:
-        """An agent on a new session that begins as `parent` did; `parent` itself is only read."""
-        from ..session.fork import fork_seed
-        from .stored import read
-
-        stored = await read(harness, parent)
-        seed = fork_seed(stored, harness.codec)
-        return harness.create_agent(
-            session_id=self.args.session_id, options=options, cwd=stored.header.cwd, seed=seed, parent_session=parent
-        )
-
-    async def _resumed(self, harness: Harness) -> str | None:
-        if not self.args.continue_:
-            found: str | None = self.args.resume
-            return found
-        from ..session.store import SessionQuery, SessionsFound
-
-        sessions = SessionsFound()
-        query = SessionQuery(cwd=str(self.start.cwd), limit=1, children=False)
-        await harness.hook.session_list(query=query, found=sessions)
-        for info in sessions:
-            return info.id
-        raise SessionNotFound(f"--continue: there is no session of {self.start.cwd} yet")
-
-    def _check_tools(self, agent: Agent) -> None:
-        named = [*(self.args.tools or ()), *self.args.disallowed_tools]
-        if not named:
-            return
-        from ..tools.tool import Tools
-
-        tools = Tools()
-        agent.hook.tools_register(agent=agent, tools=tools)
-        known = tools.by_name()
-        for name in named:
-            if name not in known:
-                raise ConfigError(f"there is no tool {name}{did_you_mean(name, known)}", code="USAGE")
+    async def _cost(self, harness: Harness) -> float | None:
+        """What the run cost, where somebody will read it: prices take a moment to look up."""
+        if self.output.format == "text" and not self.args.verbose:
+            return None
+        return await self.spent.told(harness)
 
     def _tell(self, agent: Agent, result: RunResult, code: int) -> None:
-        failure = explanation(result.reason, unanswered=self.unanswered, limit=self.limit)
+        failure = explanation(result.reason, unanswered=self.denials.unanswered, limit=self.limit)
+        if self.confined is not None and self.confined.missed and code == EXIT_USAGE:
+            failure = {"code": UNAVAILABLE, "message": "commands did not run: the sandbox they need cannot be had here"}
         if failure is not None and self._is_new(failure["message"]):
             complain(failure["message"])
+        if self.denials.unanswered:
+            complain("\n".join(self.denials.lines()))
         header = agent.session.request_header()
-        usage = result.usage
+        usage = result.usage + self.below
         reason = None if result.reason is None else result.reason.kind
         more: dict[str, Any] = {
             "reason": reason,
@@ -319,6 +257,7 @@ class _Run:
                 "cache_write_tokens": usage.cache_write_tokens,
                 "reasoning_tokens": usage.reasoning_tokens,
             },
+            "cost_usd": self.cost,
         }
         if failure is not None:
             more["error"] = failure
@@ -330,12 +269,14 @@ class _Run:
         stored = f"session {agent.session.id}: " if is_kept else ""
         read = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
         steps = f"{self.steps} step{'' if self.steps == 1 else 's'}"
-        self.progress.say(f"{stored}{steps}, {read} tokens in, {usage.output_tokens} out")
+        cost = f", {dollars(self.cost)}" if self.args.verbose else ""
+        self.progress.say(f"{stored}{steps}, {read} tokens in, {usage.output_tokens} out{cost}")
 
     def finish(self, text: str, more: Mapping[str, Any]) -> None:
         """Write the answer; a document waits for `write_result`, since closing may fail."""
         self.finished = True
-        self.result = {"type": "result", "session_id": self.session_id, "text": text, **more}
+        denied = self.denials.records
+        self.result = {"type": "result", "session_id": self.session_id, "text": text, "denied": denied, **more}
         if self.output.format == "text":
             self.output.finish(text, self.result)
 
@@ -354,15 +295,10 @@ class _Run:
 
     # -- what is heard
 
-    @hookimpl(trylast=True)
-    def agent_request(self, agent: Agent, config: CallConfig) -> CallConfig | None:
-        """A resumed session goes on with the model that it had, unless the person named another."""
-        if config.model or agent is not self.agent or not self.model:
-            return None
-        return evolve(config, model=self.model)
-
     @hookimpl
     def session_created(self, session: Session) -> None:
+        if self.harness is None:
+            return  # while it opens, guards are tried on a throwaway agent
         if self.session_id is None:
             self.session_id = session.id
         header = session.header
@@ -378,15 +314,19 @@ class _Run:
 
     @hookimpl
     def session_event(self, session: Session, event: Event) -> None:
-        if event.type == "assistant/chunk" and not self.args.include_partial:
-            return  # by far the most events
         data = event.data
+        self.spent.event(session, event)
+        if isinstance(data, AssistantChunk) and not self.args.include_partial:  # by far the most events
+            return
         if isinstance(data, StepStart) and session.id == self.session_id:
             self.steps += 1
-        elif isinstance(data, ToolResult) and data.error is not None and data.error.code == UNANSWERED:
-            self.unanswered = True
+        elif isinstance(data, AssistantMessage) and session.id != self.session_id and data.usage is not None:
+            self.below += data.usage  # of subagents: the run is all of them
+        elif (beside := usage_beside(data)) is not None and session.id != self.session_id:
+            self.below += beside
         elif event.type == LIMIT_REACHED and session.id == self.session_id:
             self.limit = getattr(data, "code", None)
+        self.denials.event(session.id, event)
         agent = self._agents.get(session.id)
         self.progress.event(session.id, event, agent, agent.depth if agent is not None else 0)
         if not self.output.streams or self.finished or self.harness is None:

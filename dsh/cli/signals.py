@@ -13,6 +13,8 @@ from types import FrameType
 import trio
 from attrs import define
 
+from ..terminal import leave_as_found
+
 __all__ = ["Caught", "catching"]
 
 _REASONS = {
@@ -62,6 +64,7 @@ def catching(stop: Callable[[str], None]) -> Iterator[Caught]:
 
 def _leave(code: int) -> None:
     """End this process at once, and the children that lead process groups of their own with theirs."""
+    leave_as_found()
     with suppress(OSError):
         for child in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split():
             with suppress(OSError):

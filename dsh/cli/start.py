@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from ..config import GUARDS, Config, dsh_home, load_config
-from ..errors import ConfigError, LimitError, LlmError, blamed_message, error_code
+from ..errors import ConfigError, LimitError, LlmError, PluginError, blamed_message, error_code
+from ..layers import Layer
 from ..structure import did_you_mean
 from . import complain
-from .parser import LIMITS
+from .parser import LIMITS, is_rule
+from .trusting import settled
 
 if TYPE_CHECKING:
     from ..harness import Harness
     from ..hooks import PluginManager
 
-__all__ = ["Start", "entry_names", "loaded", "opened", "settle"]
+__all__ = ["Start", "directory", "entry_names", "loaded", "opened", "permission_layers", "settle"]
 
 
 @frozen
@@ -45,17 +47,29 @@ class Start:
     safe_mode: bool = False
 
 
-def settle(args: argparse.Namespace) -> Start:
+def settle(args: argparse.Namespace, *, may_ask: bool = False) -> Start:
     """Read the settings and lay the flags over them.
+
+    Args:
+        may_ask: whether the person may be asked to trust the folder.
 
     Raises:
         ConfigError: a flag, a setting or a plugin of ``-e`` is wrong.
     """
-    cwd = _directory(args.cd)
+    cwd = directory(args.cd)
     home = dsh_home(os.environ)
     warn = _silent if args.quiet else complain
     overrides = [*args.config, *_limits(args)]
-    config = load_config(cwd=cwd, home=home, environ=os.environ, overrides=overrides, profile=args.profile)
+    folder = settled(args, cwd, home, warn, may_ask=may_ask)
+    config = load_config(
+        cwd=cwd,
+        home=home,
+        environ=os.environ,
+        overrides=overrides,
+        profile=args.profile,
+        flags=[*permission_layers(args, cwd), *_models(args)],
+        folder=folder,
+    )
     if getattr(args, "model", None):
         config = evolve(config, model=args.model)
     for name in ("system_prompt", "append_system_prompt"):
@@ -71,8 +85,9 @@ def settle(args: argparse.Namespace) -> Start:
     named += [_Named(spec, "--plugin ", cwd) for spec in args.plugin]
     with redirect_stdout(sys.stderr):
         extras = _load(named)
+        config = _add_project(config, extras, args.safe_mode, warn)
     if args.no_plugin:
-        known = {*entry_names(), *extras}
+        known = {*entry_names(), *extras, *(plugin.name for plugin in (folder.plugins if folder else ()))}
         for name in args.no_plugin:
             if name not in known:
                 complain(f"--no-plugin {name}: there is no such plugin{did_you_mean(name, known)}")
@@ -87,11 +102,40 @@ def _check_disabled(config: Config, warn: Callable[[str], None]) -> None:
 
 
 def _limits(args: argparse.Namespace) -> Iterator[str]:
-    """The flags that limit a run, as settings."""
+    """The flags that limit a run or what a plugin lets pass, as settings."""
     for flag, key in LIMITS.items():
         value = getattr(args, flag, None)
         if value is not None:
             yield f"budget.{key}={value}"
+    if getattr(args, "strict_prefix", False):
+        yield "prefix.strict=true"
+
+
+def permission_layers(args: argparse.Namespace, cwd: Path) -> Iterator[Layer]:
+    """The flags that say what may be done, as settings that know which flag they are."""
+    folders = [str(cwd / Path(named).expanduser()) for named in getattr(args, "add_dir", ())]
+    for named in folders:
+        if not os.path.isdir(named):
+            raise ConfigError(f"--add-dir {named}: there is no such directory", code="USAGE")
+    if getattr(args, "sandbox", None):
+        yield Layer("--sandbox", {"sandbox": {"mode": args.sandbox}})
+    rules = {
+        ("--permission-mode", "mode"): getattr(args, "permission_mode", None),
+        ("--allowed-tools", "allow"): list(getattr(args, "allowed_tools", ())),
+        ("--disallowed-tools", "deny"): [text for text in getattr(args, "disallowed_tools", ()) if is_rule(text)],
+        ("--add-dir", "add_dirs"): folders,
+    }
+    for (flag, key), value in rules.items():
+        if value:
+            yield Layer(flag, {"permissions": {key: value}})
+
+
+def _models(args: argparse.Namespace) -> Iterator[Layer]:
+    """The flags that say which models are asked beside the first, and how."""
+    if getattr(args, "effort", None):
+        yield Layer("--effort", {"effort": args.effort})
+    if getattr(args, "fallback_model", None):
+        yield Layer("--fallback-model", {"fallback": {"models": list(args.fallback_model)}})
 
 
 def _plugins(config: Config, args: argparse.Namespace) -> Config:
@@ -146,13 +190,16 @@ def loaded(start: Start) -> PluginManager:
             given=start.plugins,
             disabled=plugins.disabled,
             required=plugins.required,
+            guards=GUARDS,
             bundled_only=start.safe_mode,
         )
     return manager
 
 
 @asynccontextmanager
-async def opened(start: Start, more: Mapping[str, object] | None = None) -> AsyncIterator[Harness]:
+async def opened(
+    start: Start, more: Mapping[str, object] | None = None, *, attended: bool = False
+) -> AsyncIterator[Harness]:
     """`open_harness` for `start`, with the program's own plugins `more`.
 
     What plugins print while it opens and closes goes to stderr.
@@ -170,7 +217,12 @@ async def opened(start: Start, more: Mapping[str, object] | None = None) -> Asyn
     with redirect_stdout(sys.stderr):
         try:
             async with open_harness(
-                config, plugins=plugins, safe_mode=start.safe_mode, home=start.home, warn=start.warn
+                config,
+                plugins=plugins,
+                safe_mode=start.safe_mode,
+                home=start.home,
+                warn=start.warn,
+                attended=attended,
             ) as harness:
                 is_open = True
                 with redirect_stdout(stdout):
@@ -188,7 +240,12 @@ def _silent(message: str) -> None:
     pass
 
 
-def _directory(named: str | None) -> Path:
+def directory(named: str | None) -> Path:
+    """The working directory, or the one that ``-C`` names.
+
+    Raises:
+        ConfigError: it is not there.
+    """
     wanted = None if named is None else Path(named).expanduser()
     try:
         cwd = Path.cwd()
@@ -221,3 +278,27 @@ def _load(wanted: Iterable[_Named]) -> dict[str, object]:
             raise ConfigError(f"{named.said}{named.spec}: there is a plugin {name} already")
         found[name] = plugin
     return found
+
+
+def _add_project(config: Config, extras: dict[str, object], safe_mode: bool, warn: Callable[[str], None]) -> Config:
+    """Add the plugins of a trusted project to `extras`; return the settings without the tables of those left out."""
+    folder = config.folder
+    if folder is None or not folder.trusted or not folder.plugins:
+        return config
+    from .extra import load_source
+
+    left_out: set[str] = set()
+    for plugin in folder.plugins:
+        if safe_mode:
+            left_out.add(plugin.name)
+        elif plugin.name in extras:
+            raise ConfigError(f"{plugin.label}: there is a plugin {plugin.name} already")
+        elif plugin.name not in config.plugins.disabled:
+            try:
+                extras[plugin.name] = load_source(plugin)
+            except PluginError as error:
+                if plugin.name in config.plugins.required:
+                    raise
+                warn(f"the plugin {plugin.name} is skipped: {error.message}")
+                left_out.add(plugin.name)
+    return evolve(config, tables={name: table for name, table in config.tables.items() if name not in left_out})

@@ -10,6 +10,7 @@ from ..session.events import (
     ContextMessage,
     Event,
     PromptBlocked,
+    Replace,
     SteeringMessage,
     ToolCall,
     ToolResult,
@@ -29,6 +30,9 @@ def transcript(events: Iterable[Event]) -> Iterator[str]:
     """The lines of what was said and done; requests' settings and chunks are left out."""
     for event in events:
         data = event.data
+        if isinstance(event.surface_op, Replace):
+            yield from _instead(event)
+            continue
         match data:
             case TurnStart():
                 yield f"--- turn {data.turn}"
@@ -53,6 +57,15 @@ def transcript(events: Iterable[Event]) -> Iterator[str]:
             case TurnEnd() if data.reason.kind != "completed":
                 why = data.reason.message or data.reason.reason
                 yield f"--- turn {data.turn} ended: {data.reason.kind}{f': {clean(why)}' if why else ''}"
+
+
+def _instead(event: Event) -> Iterator[str]:
+    """A person has read what was replaced; what the model sees in its place is only mentioned."""
+    if isinstance(event.data, ToolResult):
+        yield f"--- event {event.seq}: for the model, a result from before was shortened"
+    else:
+        many = len(event.source_event_seqs or ())
+        yield f"--- event {event.seq}: for the model, a summary takes the place of {many} events from before"
 
 
 def _said(who: str, text: str) -> Iterator[str]:

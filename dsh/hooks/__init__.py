@@ -5,7 +5,7 @@ nothing, so a `Relay` does the calling, by the kind of the hook.  The engine kno
 agents, tools or sessions.
 """
 
-from .collector import Collector
+from .collector import Collector, refuse_other
 from .manager import LoadFailure, PluginInfo, PluginManager
 from .markers import gate, hookimpl, hookspec
 from .relay import Relay
@@ -25,4 +25,5 @@ __all__ = [
     "gate",
     "hookimpl",
     "hookspec",
+    "refuse_other",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ..errors import PluginError
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "refuse_other"]
 
 T = TypeVar("T")
 
@@ -18,6 +18,17 @@ class _Entry(NamedTuple, Generic[T]):
     number: int
     layer: int
     item: T
+
+
+def refuse_other(taker: str, value: object, *classes: type[Any]) -> None:
+    """Refuse what a plugin hands to a collector, unless it is of one of `classes`.
+
+    Raises:
+        PluginError: it is not; the relay adds the plugin's name.
+    """
+    if not isinstance(value, classes):
+        wanted = " or ".join("None" if cls is type(None) else cls.__name__ for cls in classes)
+        raise PluginError(f"{taker} takes a {wanted}, not {value!r:.80}")
 
 
 class Collector(Generic[T]):
@@ -74,7 +85,8 @@ class Collector(Generic[T]):
             PluginError: two of one layer have the same name; the message names both plugins.
         """
         found: dict[str, _Entry[T]] = {}
-        for entry in self._sorted():
+        entries = self._sorted()
+        for entry in entries:
             name = name_of(entry.item)
             other = found.get(name)
             if other is not None and other.layer == entry.layer:
@@ -86,7 +98,10 @@ class Collector(Generic[T]):
                 )
             if other is None or entry.layer > other.layer:
                 found[name] = entry
-        return [(entry.item, entry.layer) for entry in self._sorted() if found[name_of(entry.item)] is entry]
+        if len(found) < len(entries):  # some are hidden
+            entries = [entry for entry in entries if found[name_of(entry.item)] is entry]
+        return [(entry.item, entry.layer) for entry in entries]
 
     def _sorted(self) -> list[_Entry[T]]:
-        return sorted(self._entries, key=lambda entry: entry[:3])
+        # By the first three fields, as no two have the same number: what was added is never compared.
+        return sorted(self._entries)

@@ -77,8 +77,8 @@ _holder: ContextVar[HeldTraces | None] = ContextVar("_holder", default=None)
 
 
 @contextmanager
-def held(holder: HeldTraces) -> Iterator[None]:
-    """Keep the traces of calls in this block, and in tasks started in it, in `holder`."""
+def held(holder: HeldTraces | None) -> Iterator[None]:
+    """Keep the traces of calls in this block, and in tasks started in it, in `holder`; with None, hand them out."""
     token = _holder.set(holder)
     try:
         yield

@@ -149,7 +149,8 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
                 else:
                     result = end(generator, step, result, error, deciding)
                 error = error if still_cancelled(error) else None
-                if types and error is None and not isinstance(result, types):
+                # What a wrapper passes on is not its answer; and to look for a protocol takes longer than the call.
+                if types and error is None and (result is not before or failed) and not isinstance(result, types):
                     refuse_answer(spec, result)
             except BaseException as exc:
                 if exc is not error:

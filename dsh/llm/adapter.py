@@ -7,7 +7,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from ..hooks import Collector
+from ..errors import PluginError
+from ..hooks import Collector, refuse_other
 from ..messages import Message, ToolSchema
 from .chunks import ChunkStream
 
@@ -30,6 +31,7 @@ class Request:
     temperature: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] | None = None
+    reasoning_effort: str | None = None
     session_id: str | None = None
 
 
@@ -56,4 +58,7 @@ class Adapters(Collector[tuple[str, Adapter]]):
 
     def add(self, provider: str, adapter: Adapter) -> None:
         """Serve all models named ``provider/...``."""
+        refuse_other("adapters.add", provider, str)
+        if not callable(getattr(adapter, "stream", None)):
+            raise PluginError(f"adapters.add takes an adapter, which has a method stream, not {adapter!r:.80}")
         self.collect((provider, adapter), 0)

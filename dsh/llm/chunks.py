@@ -7,7 +7,7 @@ then at most one `Usage`; then `Finish`, and nothing after it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from attrs import field, frozen
 
@@ -93,6 +93,7 @@ class Finish:
 Chunk: TypeAlias = BlockStart | TextDelta | ReasoningDelta | ToolCallDelta | BlockEnd | Usage | Finish
 
 
+@runtime_checkable
 class ChunkStream(Protocol):
     """An async iterator of chunks that can be closed early, as async generators can."""
 

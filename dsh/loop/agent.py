@@ -55,7 +55,8 @@ class LoopAgent:
         self.inbox = Inbox()
         self.turn: Turn | None = None
         self.cancelled: str | None = None
-        self.prefix: tuple[Message, ...] | None = None
+        # A child that begins as its parent did says the same before it, too: the provider has that in its cache.
+        self.prefix: tuple[Message, ...] | None = _inherited_prefix(request)
         self.anchored = False
         self.driver = trio.CancelScope()
         self.exited = trio.Event()
@@ -110,14 +111,21 @@ class LoopAgent:
                 self.tasks.start_soon(flush, self, number, 0, name=f"flush of {session.id}")
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop the turn and drop what is queued."""
+        """Stop the turn and drop what is queued, here and in the children."""
         if self.disposed:
             return
+        for agent in self.harness.agents.list():
+            if agent.parent is self:
+                agent.cancel(reason)
         if self.status == "running" or self.inbox:
             self.cancelled = reason
         self.inbox.clear()
         if self.turn is not None:
             self.turn.cancel(reason)
+        try:
+            self.hook.agent_cancel(agent=self, reason=reason)
+        except Exception as exc:
+            self.harness.warn_error("agent_cancel", exc)
 
     async def when_idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
@@ -192,3 +200,10 @@ class LoopAgent:
     def _refuse_disposed(self, verb: str) -> None:
         if self.disposed:
             raise AgentError(f"cannot {verb}: agent {self.id!r} is disposed", code="DISPOSED")
+
+
+def _inherited_prefix(request: AgentRequest) -> tuple[Message, ...] | None:
+    parent, header = request.parent, request.session.header
+    if isinstance(parent, LoopAgent) and header.seed_length and header.parent_session == parent.session.id:
+        return parent.prefix
+    return None

@@ -29,6 +29,8 @@ __all__ = ["OpenCall", "run_calls"]
 
 PARALLEL = 16
 """How many calls of one step run at once, where their tools allow it."""
+KEEPING_SECONDS = 5.0
+"""How long the review of results may take that were there when their turn was cancelled."""
 
 
 @define
@@ -38,11 +40,13 @@ class OpenCall:
     Attributes:
         seq: of its ``tool/call``, once there is one.
         started: it was allowed, and may have had effects.
+        result: what is to be logged of it, if it had ended when its turn was cancelled.
     """
 
     block: ToolCallBlock
     seq: int | None = None
     started: bool = False
+    result: ToolResult | None = None
 
 
 async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[ToolCallBlock]) -> bool:
@@ -62,7 +66,7 @@ async def run_calls(turn: Turn, tools: Mapping[str, Tool], blocks: Sequence[Tool
 
 
 async def _one(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock, contexts: list[HookContext]) -> None:
-    call, judged = await _judged(turn, block)
+    call, judged = await _judged(turn, tools, block)
     result = judged.denial
     if result is None:
         result = await _run(turn, tools, call)
@@ -80,18 +84,53 @@ async def _beside_each_other(
         async with trio.open_nursery() as nursery:
             for _ in blocks[:PARALLEL]:
                 nursery.start_soon(_work, turn, tools, allowed)
+            # Workers that wait already, and get their calls one by one, begin them in the model's order.
+            await trio.lowlevel.checkpoint()
             with queue:
                 for block in blocks:
-                    running = _Running(*await _judged(turn, block))
+                    running = _Running(*await _judged(turn, tools, block))
                     started.append(running)
                     if running.judged.denial is None:
                         queue.send_nowait(running)
+                        await trio.lowlevel.checkpoint()
             for running in started:
                 result = await running.wait()
                 running.traces.release(turn.agent.plugins.settings)
                 contexts += await _conclude(turn, running.call, running.judged, result)
-    except BaseExceptionGroup as group:
-        raise single(group) from None
+    except (BaseExceptionGroup, trio.Cancelled) as error:
+        _release(turn, started)
+        if _is_cancelled(error):
+            await _keep_results(turn, started)
+        raise single(error) if isinstance(error, BaseExceptionGroup) else error from None
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(trio.Cancelled) is not None
+    return isinstance(error, trio.Cancelled)
+
+
+def _release(turn: Turn, started: Sequence[_Running]) -> None:
+    """Log what was decided in calls that are not concluded; whoever asks why later wants to know of them, too."""
+    for running in started:
+        try:
+            running.traces.release(turn.agent.plugins.settings)
+        except Exception as exc:
+            turn.agent.harness.warn_error("hook/decision", exc)
+
+
+async def _keep_results(turn: Turn, started: Sequence[_Running]) -> None:
+    """Have the results reviewed that were there when the turn was cancelled: a call that hangs must not cost them."""
+    agent = turn.agent
+    with trio.move_on_after(KEEPING_SECONDS, shield=True):
+        for running in started:
+            opened = turn.open_calls.get(running.call.id)
+            if opened is None or running.result is None:
+                continue
+            reviewed = await pipeline.review(
+                agent.hook, running.call, running.result, agent.harness.secrets.mask_output
+            )
+            opened.result = _logged(turn, running.call, reviewed.result)
 
 
 async def _work(turn: Turn, tools: Mapping[str, Tool], allowed: trio.MemoryReceiveChannel[_Running]) -> None:
@@ -108,21 +147,21 @@ class _Running:
         self.call = call
         self.judged = judged
         self.traces = HeldTraces()
-        self._result = judged.denial
+        self.result = judged.denial
         self._done = trio.Event()
 
     def finish(self, result: Result) -> None:
-        self._result = result
+        self.result = result
         self._done.set()
 
     async def wait(self) -> Result:
-        if self._result is None:
+        if self.result is None:
             await self._done.wait()
-        assert self._result is not None
-        return self._result
+        assert self.result is not None
+        return self.result
 
 
-async def _judged(turn: Turn, block: ToolCallBlock) -> tuple[Call, Judged]:
+async def _judged(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock) -> tuple[Call, Judged]:
     """Log the call and ask whether it may run; a denial says that it may not, or cannot."""
     await checkpoint_if_cancelled()
     agent = turn.agent
@@ -135,7 +174,7 @@ async def _judged(turn: Turn, block: ToolCallBlock) -> tuple[Call, Judged]:
         arguments = _parsed(block.arguments)
     except ToolArgsError as exc:
         problem = Judged(error_result(exc))
-    call = Call(block.id, block.name, arguments, agent, turn.number, turn.step)
+    call = Call(block.id, block.name, arguments, agent, turn.number, turn.step, tools.get(block.name))
     return call, problem or await pipeline.judge(agent.hook, call)
 
 
@@ -169,11 +208,13 @@ async def _run(turn: Turn, tools: Mapping[str, Tool], call: Call) -> Result:
 async def _conclude(turn: Turn, call: Call, judged: Judged, result: Result) -> tuple[HookContext, ...]:
     """Have the result reviewed, and log it; the contexts that hooks added to the call."""
     agent = turn.agent
-    reviewed: Reviewed = await pipeline.review(agent.hook, call, result, agent.harness.secrets.mask)
-    result = reviewed.result
+    reviewed: Reviewed = await pipeline.review(agent.hook, call, result, agent.harness.secrets.mask_output)
     opened = turn.open_calls.pop(call.id)
-    error = None if result.error is None else ErrorInfo(result.error.name, result.error.code)
-    data = ToolResult(turn.number, turn.step, call.id, result.content, result.is_error, error, result.meta)
-    agent.session.append(data, sources=[opened.seq or 0])
+    agent.session.append(_logged(turn, call, reviewed.result), sources=[opened.seq or 0])
     await checkpoint_if_cancelled()
     return (*judged.contexts, *reviewed.contexts)
+
+
+def _logged(turn: Turn, call: Call, result: Result) -> ToolResult:
+    error = None if result.error is None else ErrorInfo(result.error.name, result.error.code)
+    return ToolResult(turn.number, turn.step, call.id, result.content, result.is_error, error, result.meta)

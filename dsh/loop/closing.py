@@ -67,6 +67,9 @@ def _answer(turn: Turn, opened: OpenCall, aborted: bool) -> None:
     if opened.seq is None:
         opened.seq = len(turn.agent.session.events)
         turn.record(ToolCall(turn.number, turn.step, block.id, block.name, block.arguments))
+    if opened.result is not None:
+        turn.record(opened.result, [opened.seq])
+        return
     cause = "the turn was cancelled" if aborted else "the turn failed"
     text = (
         f"Error: {cause} before this call had ended; it may have had effects"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from itertools import chain
 
 import trio
 from attrs import evolve, frozen
@@ -18,7 +19,7 @@ from ..session.events import AssistantChunk, AssistantMessage, Header
 from ..session.header import canonical, owed
 from ..tasks import single
 from .calls import OpenCall
-from .masks import masked_blocks, masked_chunk
+from .masks import ChunkMask, masked_blocks
 from .turn import Turn
 
 __all__ = ["Answer", "ask"]
@@ -61,6 +62,7 @@ async def ask(turn: Turn, assembled: Assembled, prefix: tuple[Message, ...], bou
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         stop=config.stop,
+        reasoning_effort=config.reasoning_effort,
         session_id=session.id,
     )
     answer = await _try(turn, request)
@@ -73,7 +75,11 @@ async def _config(turn: Turn) -> CallConfig:
     agent = turn.agent
     last = agent.session.request_header() if agent.anchored else None
     options = agent.options
-    config = CallConfig(options.model, options.temperature, options.max_tokens) if last is None else last.config
+    config = (
+        CallConfig(options.model, options.temperature, options.max_tokens, reasoning_effort=options.reasoning_effort)
+        if last is None
+        else last.config
+    )
     answer = await agent.hook.agent_request(
         agent=agent, turn=turn.number, step=turn.step, config=config, default=lambda: config
     )
@@ -122,20 +128,24 @@ async def _stream(turn: Turn, request: Request) -> Assembler:
     turn.streaming = assembler = Assembler()
     turn.chunk_seqs = seqs = []
     number, step = turn.number, turn.step
-    mask = agent.harness.secrets.mask if agent.harness.secrets.any else None
+    secrets = agent.harness.secrets
+    mask = ChunkMask(secrets.mask, secrets.pending) if secrets.any else None
     stream: ChunkStream = await agent.harness.llm.stream(request, agent)
+    # Of the class, so that a plugin's stream that hands on what it does not know is not passed by.
+    take_ready = getattr(type(stream), "take_ready", None)
     async with aclosing(stream):
         async for chunk in stream:
             if scope.cancel_called:
                 await trio.lowlevel.checkpoint_if_cancelled()
-            if mask is not None:
-                chunk = masked_chunk(chunk, mask)
+            # What one read of the network brought is logged, and stored, in one go.
+            arrived = (chunk,) if take_ready is None else (chunk, *take_ready(stream))
             try:
-                event = session.append(AssistantChunk(number, step, chunk))
+                with session.together():
+                    for shown in arrived if mask is None else chain.from_iterable(map(mask.feed, arrived)):
+                        seqs.append(session.append(AssistantChunk(number, step, shown)).seq)
+                        assembler.feed(shown)
             except Exception as exc:
                 raise _ListenerFailed(exc) from exc
-            seqs.append(event.seq)
-            assembler.feed(chunk)
     finish = assembler.finish
     if finish is not None and finish.kind == "error":
         raise LlmError(finish.message or "the provider reported an error", code=finish.code)

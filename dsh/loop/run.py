@@ -8,7 +8,7 @@ import trio
 
 from ..agents import Agent, RunResult
 from ..messages import BlockLike, MessageSource, TokenUsage, text_of
-from ..session.events import AssistantMessage, Event, TurnEnd, TurnStart
+from ..session.events import AssistantMessage, Event, TurnEnd, TurnStart, usage_beside
 
 __all__ = ["run"]
 
@@ -44,4 +44,6 @@ def _outcome(events: Iterable[Event]) -> RunResult:
             usage = usage + data.usage if data.usage is not None else usage
         elif isinstance(data, TurnEnd):
             reason = data.reason
+        elif (beside := usage_beside(data)) is not None:
+            usage = usage + beside
     return RunResult(text, reason, turn, usage)

@@ -30,6 +30,9 @@ from .inbox import Mail
 
 __all__ = ["Turn", "run_turn"]
 
+CLOSING_SECONDS = 60.0
+"""How long a cancelled turn waits for the children of its agent to stop."""
+
 
 @define(eq=False)
 class Turn:
@@ -126,13 +129,34 @@ async def run_turn(agent: LoopAgent, number: int) -> None:
         failure, torn = parted(exc)
     finally:
         agent.turn = None
+    if turn.scope.cancel_called and torn is None:
+        await _children_stopped(agent)
     if agent.session.open_turn == number:
         close(turn, failure, torn is not None)
+        if turn.scope.cancel_called and torn is None:
+            await _settled(agent)
         await flush(agent, number, turn.step)
     elif failure is not None and torn is None:
         raise failure
     if torn is not None:
         raise torn
+
+
+async def _children_stopped(agent: LoopAgent) -> None:
+    """Wait, within a bound, until nothing runs below an agent whose turn was cancelled, and so were theirs."""
+    with trio.move_on_after(CLOSING_SECONDS, shield=True):
+        for child in agent.harness.agents.list():
+            if child.parent is agent:
+                await child.when_idle()
+
+
+async def _settled(agent: LoopAgent) -> None:
+    """Wait, within a bound, for what plugins run for an agent beside its turns, and end with a cancelled one."""
+    try:
+        with trio.move_on_after(CLOSING_SECONDS, shield=True):
+            await agent.hook.agent_settle(agent=agent)
+    except Exception as exc:
+        agent.harness.warn_error("agent_settle", exc)
 
 
 async def _admit(turn: Turn, batch: list[Mail]) -> bool:

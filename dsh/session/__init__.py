@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .codec import Codec
     from .events import Event, OtherData, Replace
     from .header import canonical, diff, fold, owed
-    from .keeper import SessionStore, SessionWriter, title_of
+    from .keeper import SessionStore, SessionWriter, check_cancelled, title_of
     from .lines import EventLog, parse_log
     from .log import Session
     from .rebuild import rebuild_request
@@ -39,6 +39,7 @@ _HOMES = {
     "StoredSession": "store",
     "Surface": "surface",
     "canonical": "header",
+    "check_cancelled": "keeper",
     "derive": "surface",
     "diff": "header",
     "event_message": "surface",
@@ -69,6 +70,7 @@ __all__ = [
     "StoredSession",
     "Surface",
     "canonical",
+    "check_cancelled",
     "derive",
     "diff",
     "event_message",

@@ -18,14 +18,29 @@ import attrs
 from ..errors import CorruptSession
 from ..jsonvalue import FrozenDict, FrozenList, Json, NotJson, clean, dumps, freeze, loads
 from .converter import FromJson, ToJson, converter, explain
-from .events import FORMAT, VOCABULARY, Event, OtherData, Replace, SurfaceOp
+from .events import (
+    FORMAT,
+    VOCABULARY,
+    Event,
+    OtherData,
+    Replace,
+    RequestHeader,
+    RequestHeaderDelta,
+    StepEnd,
+    StepStart,
+    SurfaceOp,
+    TurnEnd,
+    TurnStart,
+)
 from .store import SessionHeader
 
-__all__ = ["Codec", "default_codec"]
+__all__ = ["FOLDED", "Codec", "default_codec"]
 
 T = TypeVar("T")
 SURFACE: frozenset[type[Any]] = frozenset(cls for cls in VOCABULARY if getattr(cls, "surface", False))
 """The classes of events that the model sees."""
+FOLDED: frozenset[type[Any]] = SURFACE | {TurnStart, TurnEnd, StepStart, StepEnd, RequestHeader, RequestHeaderDelta}
+"""The classes of events that a session is made from when it is loaded."""
 
 
 class Codec:
@@ -86,6 +101,32 @@ class Codec:
             raise CorruptSession(f"not JSON: {error}") from None
         return self.event(record, line)
 
+    def read(self, line: bytes) -> Event:
+        """Like `decode`, but where no session is made from such events, one that does not fit is kept unread.
+
+        It is then an event of a type that nobody knows: another version may have written it.
+
+        Raises:
+            CorruptSession: the line is no event, or a session is made from it and its data do not fit.
+        """
+        try:
+            return self.decode(line)
+        except CorruptSession:
+            event = self._unread(line)
+            if event is None:
+                raise
+            return event
+
+    def _unread(self, line: bytes) -> Event | None:
+        try:
+            record = loads(line)
+            kind, seq, time, data = record["type"], record["seq"], record["time"], record["data"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        if kind.__class__ is not str or seq.__class__ is not int or time.__class__ is not int:
+            return None
+        return None if self.types.get(kind) in FOLDED else Event(seq, time, _unknown(kind, data), raw=line)
+
     def event(self, record: Json, raw: bytes | None = None) -> Event:
         """The event of a parsed line.
 
@@ -106,7 +147,7 @@ class Codec:
             operation = _surface_op(operation, kind)
         cls = self.types.get(kind)
         if cls is None:
-            return Event(seq, time, OtherData(kind, data), sources, operation, raw)
+            return Event(seq, time, _unknown(kind, data), sources, operation, raw)
         if operation is None and cls in SURFACE:
             raise CorruptSession(f"{kind}: surfaceOp is missing")
         return Event(seq, time, self._structure(data, cls, kind), sources, operation, raw)
@@ -143,6 +184,8 @@ class Codec:
             CorruptSession: the line is not a session header, or its format is not known here.
         """
         try:
+            if b"\0" in line:  # as in UTF-16, which the standard library would guess
+                raise ValueError("it is no UTF-8")
             record = loads(line)
         except ValueError as error:
             raise CorruptSession(f"the header is not JSON: {error}") from None
@@ -198,6 +241,13 @@ class _Unstructurers(dict[type[Any], ToJson]):
         function: ToJson = converter().get_unstructure_hook(cls)
         self[cls] = function
         return function
+
+
+def _unknown(kind: str, data: Json) -> OtherData:
+    try:
+        return OtherData(kind, data)
+    except NotJson as error:
+        raise CorruptSession(f"{kind}: {error}") from None
 
 
 def _other_format(version: Json) -> str:

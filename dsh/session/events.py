@@ -344,3 +344,12 @@ VOCABULARY: tuple[type[Any], ...] = (
     TodoWrite,
     HookDecision,
 )
+
+
+def usage_beside(data: Any) -> TokenUsage | None:
+    """The tokens of requests that a plugin made beside the conversation, as for a summary.
+
+    It tells them in an event of its own, whose `usage` is a `TokenUsage` and whose `model` says who was asked.
+    """
+    usage = getattr(data, "usage", None)
+    return usage if isinstance(usage, TokenUsage) and not isinstance(data, AssistantMessage) else None

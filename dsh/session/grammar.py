@@ -38,6 +38,7 @@ class LogGrammar:
         turn, step: the numbers of what is open.
         answered: the open step has its message.
         wanted: the calls of the open step without a result, each with whether its ``tool/call`` is there.
+        results: the call that each result in the log answers.
     """
 
     count: int = 0
@@ -50,6 +51,7 @@ class LogGrammar:
     answered: bool = False
     ids: set[str] = field(factory=set)
     wanted: dict[str, bool] = field(factory=dict)
+    results: dict[int, str] = field(factory=dict)
     surface: Surface = field(factory=Surface)
 
     def take(self, event: ev.Event) -> list[str]:
@@ -60,9 +62,13 @@ class LogGrammar:
         if event.seq != self.count:
             yield f"stands at {self.count}"
         self.count += 1
-        yield from self._envelope(event)
+        gone: list[int] = []
+        yield from self._envelope(event, gone)
         data = event.data
         match data:
+            case ev.UserMessage() | ev.ToolResult() if isinstance(event.surface_op, ev.Replace):
+                yield from self._in_turn(event)
+                yield from self._stand_in(data, gone)
             case ev.TurnStart():
                 yield from self._turn_start(data)
             case ev.TurnEnd():
@@ -81,6 +87,8 @@ class LogGrammar:
             case ev.AssistantChunk() | ev.AssistantMessage() | ev.ToolCall() | ev.ToolResult():
                 yield from self._in_step(event)
                 yield from self._answer(data)
+                if isinstance(data, ev.ToolResult):
+                    self.results[event.seq] = data.call_id
             case ev.SteeringMessage(turn=turn) if turn != self.turn:
                 yield f"steering/message of turn {turn} in turn {self.turn}"
             case _:
@@ -91,7 +99,7 @@ class LogGrammar:
         if self.turn is not None:
             yield f"the log ends in turn {self.turn}"
 
-    def _envelope(self, event: ev.Event) -> Iterator[str]:
+    def _envelope(self, event: ev.Event, gone: list[int]) -> Iterator[str]:
         visible = getattr(type(event.data), "surface", False)
         if visible and event.surface_op is None:
             yield f"{event.type} without a surface operation"
@@ -100,19 +108,28 @@ class LogGrammar:
         sources = event.source_event_seqs
         if sources is not None and (not sources or len(set(sources)) < len(sources) or max(sources) >= event.seq):
             yield f"{event.type} with the sources {sources}"
-        yield from self._replacement(event)
+        yield from self._replacement(event, gone)
 
-    def _replacement(self, event: ev.Event) -> Iterator[str]:
+    def _replacement(self, event: ev.Event, gone: list[int]) -> Iterator[str]:
+        """The problems of what an event does to the surface; what it takes away is added to `gone`."""
         operation = event.surface_op
         try:
             if isinstance(operation, ev.Replace):
                 first, last = self.surface.span(operation)
-                unnamed = {*self.surface.seqs[first : last + 1]} - {*(event.source_event_seqs or ())}
+                gone += self.surface.seqs[first : last + 1]
+                unnamed = {*gone} - {*(event.source_event_seqs or ())}
                 if unnamed:
                     yield f"{event.type} replaces the events {sorted(unnamed)}, which are not among its sources"
             self.surface.apply(event)
         except CorruptSession as error:
             yield f"{event.type}: {error}"
+
+    def _stand_in(self, data: ev.UserMessage | ev.ToolResult, gone: list[int]) -> Iterator[str]:
+        """The problems of a summary, or of a shortened result; either may stand anywhere in a turn."""
+        if isinstance(data, ev.ToolResult):
+            if [self.results.get(seq) for seq in gone] != [data.call_id]:
+                yield f"a result of the call {data.call_id!r} takes the place of something else"
+            self.results[self.count - 1] = data.call_id
 
     def _in_turn(self, event: ev.Event) -> Iterator[str]:
         if self.turn is None:

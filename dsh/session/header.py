@@ -185,11 +185,11 @@ def owed(session: Session, wanted: Header, anchored: bool) -> RequestHeader | Re
         wanted: the header, canonical or not.
         anchored: whether this agent has logged a whole header already.
     """
-    wanted, logged = canonical(wanted), session.request_header()
-    if logged is None:
-        return RequestHeader(wanted, "initial")
-    if not anchored:
-        return RequestHeader(wanted, "resume")
+    wanted = canonical(wanted)
+    if not anchored or not session.has_header:
+        return RequestHeader(wanted, "resume" if session.has_header else "initial")
+    logged = session.request_header()
+    assert logged is not None  # there is an event of it
     if same(logged, wanted):
         return None
     return diff(logged, wanted) or RequestHeader(wanted, "fallback")

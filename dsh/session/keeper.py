@@ -11,6 +11,7 @@ import re
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,7 +21,7 @@ from ..hooks.markers import hookimpl
 from ..jsonvalue import clean, loads
 from ..stash import StashKey
 from .lines import EventLog
-from .store import SessionHeader, SessionInfo, SessionQuery, SessionsFound, StoredSession
+from .store import UNSTORED, SessionHeader, SessionInfo, SessionQuery, SessionsFound, StoredSession
 
 if TYPE_CHECKING:
     from ..agents import Agent
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .log import Session
     from .sessions import Sessions
 
-__all__ = ["SessionStore", "SessionWriter", "title_of"]
+__all__ = ["SessionStore", "SessionWriter", "check_cancelled", "title_of"]
 
 _TEXT = re.compile(rb'"text":("(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){0,400})')
 _TITLE = 120
@@ -46,6 +47,15 @@ def title_of(message: bytes) -> str:
     except ValueError:
         return ""
     return title if len(title) <= _TITLE else title[: _TITLE - 1] + "…"
+
+
+def check_cancelled() -> None:
+    """In a thread of Trio's: end by `trio.Cancelled` if whoever waits for it is cancelled.
+
+    For the reading of a session, as long as nothing of it is changed.
+    """
+    with suppress(RuntimeError):  # no thread of Trio's, so nobody waits
+        trio.from_thread.check_cancelled()
 
 
 def _spelled(header: SessionHeader) -> str | None:
@@ -65,6 +75,7 @@ class SessionWriter(ABC):
 
     Attributes:
         released: nobody is expected to write any more; who does closes the writer again.
+        taken: how many of the session's events it was given.
     """
 
     def __init__(self, place: str, header: SessionHeader, loaded: EventLog | None = None) -> None:
@@ -72,6 +83,7 @@ class SessionWriter(ABC):
         self.header = header
         self.loaded = loaded
         self.released = False
+        self.taken = 0
         self._owner: weakref.ref[Session] | None = None
         self._pending: list[bytes] = []
 
@@ -84,15 +96,16 @@ class SessionWriter(ABC):
         """Make `session` the owner; `lines` are those of its events that are not stored yet."""
         self._owner = weakref.ref(session)
         self.loaded = None
+        self.taken = len(session.events)
         self._pending.extend(lines)
 
-    def add(self, line: bytes) -> None:
-        """Write a line, and those that are left from before.
+    def add(self, lines: Sequence[bytes]) -> None:
+        """Write lines, and those that are left from before.
 
         Raises:
-            SessionError: it cannot be written; it is kept.
+            SessionError: they cannot be written; they are kept.
         """
-        self._pending.append(line)
+        self._pending.extend(lines)
         self.drain()
 
     def drain(self, *, last: bool = False) -> None:
@@ -171,6 +184,8 @@ class SessionStore(ABC):
     def load(self, session_id: str) -> tuple[SessionWriter, StoredSession] | None:
         """Take a session for this process, read it, and close its last turn.  It is called in a thread.
 
+        It calls `check_cancelled` while it reads, and gives the session free again if that raises.
+
         Raises:
             SessionLocked: another process has it.
             SessionError: it cannot be read or closed.
@@ -189,6 +204,8 @@ class SessionStore(ABC):
     @hookimpl(tryfirst=True)
     def session_created(self, session: Session) -> None:
         """Get ready to write; nothing is stored before the first event."""
+        if session.stash.get(UNSTORED, False):
+            return
         writer = self._open.pop(session.id, None)
         if writer is not None and (writer.owner is not None or writer.loaded is None):
             writer.close()  # of a session of that id that is live no more
@@ -221,10 +238,12 @@ class SessionStore(ABC):
 
     @hookimpl(tryfirst=True)
     def session_event(self, session: Session, event: Event) -> None:
-        """Write the event's line, before anybody else hears of it."""
+        """Write the event's line, before anybody else hears of it; with those behind it that are in the log already."""
         writer = session.stash.get(self._key, None)
-        if writer is not None:
-            writer.add(session.codec.encode(event))
+        if writer is not None and event.seq >= writer.taken:
+            lines = session.lines_from(event)
+            writer.taken = event.seq + len(lines)
+            writer.add(lines)
             if writer.released:
                 writer.close()
 
@@ -278,7 +297,7 @@ class SessionStore(ABC):
 
     @hookimpl
     async def session_open(self, session_id: str) -> StoredSession | None:
-        """Load, lock and repair a session.  Cancelling waits until that is done."""
+        """Load, lock and repair a session.  Cancelling ends the reading; a repair that has begun is done first."""
         place = self.find(session_id)
         if place is None:
             return None

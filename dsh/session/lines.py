@@ -7,7 +7,7 @@ Most lines of a log are pieces of streamed answers, which are hardly ever looked
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 import orjson
@@ -15,8 +15,8 @@ from attrs import frozen
 
 from ..errors import CorruptSession
 from ..jsonvalue import Json, loads
-from .codec import SURFACE
-from .events import Event, RequestHeader, RequestHeaderDelta, StepEnd, StepStart, ToolResult, TurnEnd, TurnStart
+from .codec import FOLDED
+from .events import Event, RequestHeader, RequestHeaderDelta, ToolResult, TurnEnd
 from .store import SessionHeader
 from .surface import Surface
 
@@ -27,10 +27,10 @@ __all__ = ["EventLog", "ParsedLog", "is_foreign", "parse_log"]
 
 _DIGITS_MATTER = frozenset((RequestHeader.type, RequestHeaderDelta.type))
 """The types with JSON of somebody else's in them, whose integers may be long."""
-_FOLDED = frozenset(
-    (*(cls.type for cls in SURFACE), TurnStart.type, TurnEnd.type, StepStart.type, StepEnd.type, *_DIGITS_MATTER)
-)
+_FOLDED = frozenset(cls.type for cls in FOLDED)
 """The types that a session looks at when it is loaded; all others stay lines at first."""
+_STRETCH = 4096
+"""So many lines are read between two pauses."""
 
 
 class EventLog(Sequence[Event]):
@@ -41,7 +41,7 @@ class EventLog(Sequence[Event]):
         codec: reads the lines.
 
     Raises, when an event is asked for:
-        CorruptSession: the data in its line do not fit its type.
+        CorruptSession: its line is no event, or a session is made from it and its data do not fit its type.
     """
 
     __slots__ = ("_codec", "_items")
@@ -70,6 +70,10 @@ class EventLog(Sequence[Event]):
         """The line of an event, without the newline."""
         item = self._items[seq]
         return item if isinstance(item, bytes) else self._codec.encode(item)
+
+    def peek(self, seq: int) -> Event | bytes:
+        """An event if it has been made already, else its line: for who looks for events of one type in a long log."""
+        return self._items[seq]
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """The lines from `start` on."""
@@ -105,7 +109,7 @@ class EventLog(Sequence[Event]):
         item = self._items[seq]
         if isinstance(item, bytes):
             try:
-                item = self._codec.decode(item)
+                item = self._codec.read(item)
             except CorruptSession as error:
                 raise CorruptSession(f"event {seq % len(self._items)} of the log: {error}") from None
             self._items[seq] = item
@@ -128,7 +132,7 @@ class ParsedLog:
     size: int
 
 
-def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
+def parse_log(text: bytes, codec: Codec, name: str, pause: Callable[[], None] = lambda: None) -> ParsedLog:
     """Read a log: a header line, then a line for each event.
 
     Only lines that end in a newline count.  A record without a number is no event of this version; it is
@@ -138,6 +142,7 @@ def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
     Args:
         text: the whole of it.
         name: where it is from, for errors.
+        pause: called every now and then; what it raises ends the reading.
 
     Raises:
         CorruptSession: the header is missing or wrong, an event's data do not fit its type, an event
@@ -152,11 +157,13 @@ def parse_log(text: bytes, codec: Codec, name: str) -> ParsedLog:
         header = codec.decode_header(lines[0])
     except CorruptSession as error:
         raise CorruptSession(f"{name}, line 1: {error}") from None
-    events, size = _parse_events(lines, codec, name)
+    events, size = _parse_events(lines, codec, name, pause)
     return ParsedLog(header, EventLog(events, codec), len(lines[0]) + 1 + size)
 
 
-def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Event | bytes], int]:
+def _parse_events(
+    lines: list[bytes], codec: Codec, name: str, pause: Callable[[], None]
+) -> tuple[list[Event | bytes], int]:
     """The events of a log's lines, and how many bytes they are."""
     items: list[Event | bytes] = []
     surface = Surface()
@@ -165,6 +172,8 @@ def _parse_events(lines: list[bytes], codec: Codec, name: str) -> tuple[list[Eve
     gc.disable()  # nothing here is garbage, and looking for it among so many objects takes half of the time
     try:
         for number, line in enumerate(lines[1:], 2):
+            if not number % _STRETCH:
+                pause()
             record = _record(line, seq)
             if record is None and not is_foreign(line):
                 _refuse_hole(lines, number - 1, seq, name)
@@ -194,7 +203,9 @@ def _record(line: bytes, seq: int | None) -> Json | None:
     """The parsed line if it is an event, and the one with this seq."""
     try:
         record = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        if record["time"].__class__ is float:  # so it has long integers
+            record = loads(line)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
         try:
             record = loads(line)
         except ValueError:
@@ -211,8 +222,8 @@ def _record(line: bytes, seq: int | None) -> Json | None:
 def is_foreign(line: bytes) -> bool:
     """Whether this is a whole record of something else than an event: a later version may add such."""
     try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        record = loads(line)
+    except ValueError:
         return False
     return isinstance(record, dict) and isinstance(record.get("type"), str) and "seq" not in record
 

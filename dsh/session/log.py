@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from ..errors import CorruptSession
@@ -74,6 +75,7 @@ class Session:
         self._message_seqs: list[int] = []
         self._derived = (0, 0)  # the surface's generation, and how many of its nodes are derived
         self._waiting: deque[Event] = deque()
+        self._lines: dict[int, bytes] = {}  # of the events that wait
         self._notifying = False
         self._events = self._seeded(seed)
 
@@ -118,6 +120,11 @@ class Session:
                     self._message_seqs.append(seq)
             self._derived = (surface.generation, len(surface))
         return self._messages.copy()
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the header of a request was ever logged."""
+        return bool(self._header_events) or self._request_header is not None
 
     def request_header(self) -> Header | None:
         """The header of the next request if nothing changes; None before the first.
@@ -168,14 +175,40 @@ class Session:
         data = self.codec.imported(data)
         seq = len(self._events._items)
         event = Event(seq, _now(), data, None if sources is None else tuple(sources), operation)
-        self.codec.encode(event)
+        line = self.codec.encode(event)
         self._events._items.append(event)
         self._fold(event)
         if self.notify is not None:
             self._waiting.append(event)
+            self._lines[seq] = line
             if not self._notifying:
                 self._notify_all()
         return event
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have listeners hear of all events appended in this block at its end, one after another; for many at once.
+
+        Whoever stores them can then write them in one go.  Nothing may be awaited in the block.
+
+        Raises:
+            BaseException: what listeners raised, as `append` does.
+        """
+        if self._notifying:
+            yield
+            return
+        self._notifying = True
+        try:
+            yield
+        finally:
+            self._notifying = False
+            if self._waiting:
+                self._notify_all()
+
+    def lines_from(self, event: Event) -> list[bytes]:
+        """The lines of `event`, which listeners are hearing of, and of those that they will hear of next."""
+        made = self._lines
+        return [made.get(seq) or self._events.line(seq) for seq in range(event.seq, len(self._events._items))]
 
     def _refuse_bad(self, replace: Replace) -> None:
         try:
@@ -199,6 +232,7 @@ class Session:
                     errors.append(error)
         finally:
             self._notifying = False
+            self._lines.clear()
         if not errors:
             return
         try:
@@ -247,6 +281,8 @@ def _assistant(session: Session, event: Event) -> None:
 
 
 def _header(session: Session, event: Event) -> None:
+    if isinstance(event.data, RequestHeader):
+        session._header_events.clear()  # it takes the place of all before, even of those that fit nothing
     session._header_events.append(event)
 
 

@@ -12,6 +12,7 @@ from .events import (
     EndReason,
     ErrorInfo,
     Event,
+    OtherData,
     StepEnd,
     StepStart,
     SurfaceOp,
@@ -32,10 +33,11 @@ _OUTCOME_UNKNOWN = (
 
 @define
 class _Pending:
-    """A call without a result; `seq` is that of its ``tool/call``, where it came to one."""
+    """A call without a result; `seq` is that of its ``tool/call``, where it came to one that can be read."""
 
     step: int
     seq: int | None = None
+    started: bool = False
 
 
 @define
@@ -72,7 +74,7 @@ def interrupted_turn_closers(events: Sequence[Event]) -> list[Event]:
 
 
 def _lost_result(turn: int, call_id: str, call: _Pending) -> ToolResult:
-    started = call.seq is not None
+    started = call.started
     return ToolResult(
         turn,
         call.step,
@@ -104,7 +106,10 @@ def _tail(events: Sequence[Event]) -> _Tail | None:
                     tail.calls.setdefault(block.id, _Pending(data.step))
         elif isinstance(data, ToolCall):
             if data.call_id in tail.calls:
-                tail.calls[data.call_id].seq = seq
+                tail.calls[data.call_id] = _Pending(data.step, seq, True)
+        elif isinstance(data, OtherData) and data.type == ToolCall.type:
+            for call in tail.calls.values():  # it cannot be read: any of them may be meant
+                call.started = True
         elif isinstance(data, ToolResult):
             tail.calls.pop(data.call_id, None)
     return tail

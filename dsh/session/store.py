@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,13 @@ from attrs import frozen
 from ..errors import PluginError
 from ..hooks import Collector
 from ..jsonvalue import clean
+from ..stash import StashKey
 from .events import FORMAT, VOCABULARY, Event
 
-__all__ = ["EventTypes", "SessionHeader", "SessionInfo", "SessionQuery", "SessionsFound", "StoredSession"]
+__all__ = ["UNSTORED", "EventTypes", "SessionHeader", "SessionInfo", "SessionQuery", "SessionsFound", "StoredSession"]
+
+UNSTORED: StashKey[bool] = StashKey("nobody stores this session")
+"""Set on a session before it is entered, stores leave it alone."""
 
 
 @frozen
@@ -99,6 +104,11 @@ class SessionInfo:
     parent_session: str | None = None
     seed_length: int | None = None
     turns: int | None = None
+
+    def line(self) -> str:
+        """The session on one line, for a list to choose from: when it was last used, its title, its id."""
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.updated_at / 1000))
+        return f"{used}  {self.title[:60] or '(nothing said)'}  {self.id}"
 
 
 class SessionsFound(Collector[SessionInfo]):

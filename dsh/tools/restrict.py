@@ -91,11 +91,16 @@ def tool_allowed(agent: Agent, name: str, layer: int = 0) -> bool:
     Args:
         layer: of the plugin that offers it: 0 the program's, 1 in a root agent's scope, 2 in its child's.
     """
-    return all(
-        name not in restriction.deny
-        and (restriction.allow is None or layer > restriction.top or name in restriction.allow)
-        for restriction in _restrictions(agent)
-    )
+    return _left_by(_restrictions(agent), name, layer)
+
+
+def _left_by(restrictions: Iterable[_Restriction], name: str, layer: int) -> bool:
+    for restriction in restrictions:
+        if name in restriction.deny:
+            return False
+        if restriction.allow is not None and layer <= restriction.top and name not in restriction.allow:
+            return False
+    return True
 
 
 def _restrictions(agent: Agent) -> Iterator[_Restriction]:
@@ -123,11 +128,17 @@ class VisibleTools(Mapping[str, Tool]):
         return tool
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._tools if name in self)
+        return iter(self.now())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self.now())
+
+    def now(self) -> dict[str, Tool]:
+        """All of them, as they are at the moment."""
+        # With each step every tool is looked at, so what holds for all of them is gathered once.
+        restrictions = tuple(_restrictions(self._agent))
+        return {name: tool for name, (tool, layer) in self._tools.items() if _left_by(restrictions, name, layer)}
 
     def masked(self, name: str) -> bool:
-        """Whether there is such a tool, which the agent does not have."""
-        return name in self._tools and name not in self
+        """Whether the agent may not have a tool of that name, whether or not there is one."""
+        return name not in self and (name in self._tools or not tool_allowed(self._agent, name))

@@ -55,6 +55,8 @@ def violations(schema: Json, value: Json, root: str = "arguments", *, definition
         return [f"{root} cannot be checked: schema or value is nested too deeply"]
 
 
+_CHOICE = frozenset({"enum", "const"})
+_COMBINED = frozenset({"allOf", "anyOf", "oneOf"})
 _Refs = tuple[tuple[str, int], ...]
 """The references followed without going deeper into the value, so that a circle of them ends."""
 
@@ -77,8 +79,11 @@ class _Check:
         wrong_type = _type_violation(schema.get("type"), value)
         if wrong_type:
             yield f"{self.name(path)} {wrong_type}"
-        yield from (f"{self.name(path)} {text}" for text in _choice(schema, value))
-        yield from self.combined(schema, value, path, refs)
+        # Every call is checked, and few schemas have these: asking is cheaper than a generator that finds nothing.
+        if not _CHOICE.isdisjoint(schema):
+            yield from (f"{self.name(path)} {text}" for text in _choice(schema, value))
+        if not _COMBINED.isdisjoint(schema):
+            yield from self.combined(schema, value, path, refs)
         if wrong_type:
             return
         if isinstance(value, str):
@@ -193,6 +198,8 @@ def _type_names(kind: Json) -> list[str]:
 
 
 def _type_violation(kind: Json, value: Json) -> str | None:
+    if kind.__class__ is str and kind in _TYPES and _TYPES[kind][1](value):
+        return None  # as it is nearly always
     names = list(dict.fromkeys(_type_names(kind)))
     if not names or any(_TYPES[name][1](value) for name in names):
         return None

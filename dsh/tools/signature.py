@@ -29,7 +29,7 @@ from attrs import frozen
 from ..jsonvalue import Json, dumps
 from ..messages import OtherBlock, Reasoning, Text, ToolCallBlock, ToolResultBlock
 from .shapes import REQUIRED, Member, Shape, Shapes, args_error, object_schema
-from .tool import Tool, ToolCall, ToolOutput, ToolResult
+from .tool import Effect, Tool, ToolCall, ToolOutput, ToolResult
 
 if TYPE_CHECKING:
     from .views import CallView, ResultView
@@ -53,6 +53,8 @@ def tool(
     parallel: bool = False,
     present_call: PresentCall | None = None,
     present_result: PresentResult | None = None,
+    effect: Effect | None = None,
+    subject: str | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -62,6 +64,8 @@ def tool(
     parallel: bool = False,
     present_call: PresentCall | None = None,
     present_result: PresentResult | None = None,
+    effect: Effect | None = None,
+    subject: str | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function, sync or async.
 
@@ -73,6 +77,8 @@ def tool(
         description: what the model reads of it; by default from the docstring.
         parallel: safe to run beside other calls of the same step.
         present_call, present_result: see `Tool`.
+        effect, subject: what a call touches, and the parameter that says so; see `Tool`.  Where no effect is
+            named, a person is asked before each call.
 
     Raises:
         TypeError: a parameter has no annotation, one that JSON has no schema for, or cannot be given by name;
@@ -95,6 +101,8 @@ def tool(
             parallel=parallel,
             present_call=present_call,
             present_result=present_result,
+            effect=effect,
+            subject=subject,
         )
 
     return decorate if function is None else decorate(function)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from ..hooks import Collector
+from ..hooks import Collector, refuse_other
 from ..jsonvalue import Json, freeze
 from ..messages import Block, BlockLike, ToolSchema, blocks
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from ..agents import Agent
     from .views import CallView, ResultView
 
-__all__ = ["Tool", "ToolCall", "ToolErrorInfo", "ToolOutput", "ToolResult", "Tools"]
+__all__ = ["Effect", "Tool", "ToolCall", "ToolErrorInfo", "ToolOutput", "ToolResult", "Tools"]
+
+
+Effect: TypeAlias = Literal["none", "read", "write", "execute", "fetch"]
+"""What a tool touches: nothing outside of the session, files it reads or writes, a shell, the network."""
 
 
 @frozen
@@ -36,6 +40,7 @@ class ToolCall:
         arguments: the parsed arguments, a JSON object that cannot be changed.
         agent: who calls; None for a call made outside of any agent.
         turn, step: where in the log the call stands; 0 outside of a turn.
+        tool: the agent's tool of that name; None where it has none, or where nobody looked.
     """
 
     id: str
@@ -44,6 +49,7 @@ class ToolCall:
     agent: Agent | None = None
     turn: int = 0
     step: int = 0
+    tool: Tool | None = field(default=None, repr=False)
 
 
 def _meta(value: Json) -> Json:
@@ -84,6 +90,8 @@ class Tool:
         parallel: safe to run beside other calls of the same step.
         present_call, present_result: how a user interface shows a call and its result; pure
             functions that get unchecked arguments and answer None where they cannot tell.
+        effect: what calling it touches, for those who judge calls; None: not said, so that a careful judge asks.
+        subject: the name of the argument that says what is touched: the path, the command, the address.
     """
 
     name: str
@@ -93,6 +101,8 @@ class Tool:
     parallel: bool = False
     present_call: Callable[[Mapping[str, Any]], CallView | None] | None = None
     present_result: Callable[[Mapping[str, Any], ToolResult], ResultView | None] | None = None
+    effect: Effect | None = None
+    subject: str | None = None
     schema: ToolSchema = field(init=False)
 
     @schema.default
@@ -106,8 +116,12 @@ class Tools(Collector[Tool]):
     def add(self, tool: Tool, *more: Tool, order: int = 0) -> None:
         """Offer tools to the agent.  Of several with one name an agent's own scope wins; two in one
         scope are an error.
+
+        Raises:
+            PluginError: one is no `Tool`; the decorator `dsh.tool` makes one of a function.
         """
         for item in (tool, *more):
+            refuse_other("tools.add", item, Tool)
             self.collect(item, order)
 
     def by_name(self) -> dict[str, Tool]:

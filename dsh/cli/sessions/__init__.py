@@ -12,7 +12,7 @@ __all__ = ["run"]
 
 TAKES: dict[str, tuple[str, ...]] = {
     "--all": ("list", "check", "search"),
-    "--at": ("fork",),
+    "--at": ("fork", "show"),
     "--format": ("export",),
     "--json": ("list", "show", "fork", "check", "search"),
     "--limit": ("list", "search"),

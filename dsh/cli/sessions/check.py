@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import attrs
 from attrs import define, field, frozen
 
 from ...errors import CorruptSession, SessionError, SessionNotFound
@@ -15,11 +17,12 @@ from ...session import events as ev
 from ...session.fork import lines_of
 from ...session.grammar import LogGrammar
 from ...session.header import fold
+from ...session.lines import is_foreign
 from ...session.store import SessionQuery, StoredSession
 from ...session.surface import Surface
 from .. import clean
 from ..start import Start, opened
-from ..stored import find, listed, read
+from ..stored import found_session, listed
 
 if TYPE_CHECKING:
     from ...harness import Harness
@@ -56,7 +59,7 @@ async def run(args: argparse.Namespace, start: Start) -> int:
 async def _one(harness: Harness, wanted: str, as_json: bool) -> int:
     session_id, place = wanted, wanted
     try:
-        stored = await _stored(harness, wanted)
+        stored = await found_session(harness, wanted)
         session_id, place = stored.header.id, stored.path or stored.header.id
         found, summary = check(stored, harness.codec)
     except SessionNotFound:
@@ -76,42 +79,62 @@ async def _one(harness: Harness, wanted: str, as_json: bool) -> int:
     return 1 if found else 0
 
 
-async def _stored(harness: Harness, wanted: str) -> StoredSession:
-    try:
-        return await read(harness, (await find(harness, wanted)).id)
-    except SessionNotFound:
-        # One with a damaged header is in no list.
-        stored = await harness.hook.session_read(session_id=wanted)
-        if stored is None:
-            raise
-        return stored
-
-
 def check(stored: StoredSession, codec: Codec) -> tuple[list[Problem], str]:
     """What is wrong with a stored session, and a few words on what there is.
 
     What follows a line that cannot be trusted is only read, as nothing can be said of its order.
     """
     grammar, requests = LogGrammar(), _Requests()
-    found: list[Problem] = []
-    count, trusted = 0, True
-    for count, line in enumerate(lines_of(stored, codec), 1):
+    found = [Problem(1, text) for text in _of_header(stored)]
+    number, count, others, trusted, torn = 1, 0, 0, True, 0
+    for number, line in enumerate(lines_of(stored, codec), 2):
+        count += 1
         try:
-            event = codec.decode(line)
+            event = _event(line, codec, number, found)
+            if event is None:
+                others, count = others + 1, count - 1
+                continue
             if not trusted:
+                if isinstance(event.data, ev.TurnEnd):
+                    torn = 0
                 continue
             if event.seq != count - 1:
                 raise CorruptSession(f"this is the event {event.seq}, where {count - 1} should stand")
-            found += [Problem(count + 1, text) for text in (*requests.take(event), *grammar.take(event))]
+            found += [Problem(number, text) for text in (*requests.take(event), *grammar.take(event))]
         except CorruptSession as error:
-            found.append(Problem(count + 1, str(error)))
+            if trusted:
+                torn = len(found) + 1
+            found.append(Problem(number, str(error)))
             trusted = False
+    if torn:  # no turn ends behind it: opening the session cuts it off
+        found[torn - 1 :] = [attrs.evolve(problem, crash=True) for problem in found[torn - 1 :]]
     if trusted:
-        found += [Problem(count + 1, text, crash=True) for text in grammar.end()]
+        found += [Problem(number, text, crash=True) for text in grammar.end()]
     if stored.rest:
         text = f"{stored.rest} bytes of an event that was never completely written"
-        found.append(Problem(count + 2, text, crash=True))
-    return found, f"{_many(count, 'event')}, {_many(requests.count, 'request')}"
+        found.append(Problem(number + 1, text, crash=True))
+    more = f", {_many(others, 'record')} of other kinds" if others else ""
+    return found, f"{_many(count, 'event')}, {_many(requests.count, 'request')}{more}"
+
+
+def _of_header(stored: StoredSession) -> Iterator[str]:
+    header = stored.header
+    if not header.id:
+        yield "the session has an empty id"
+    if header.cwd is not None and not os.path.isabs(header.cwd):
+        yield f"the session's directory is not absolute: {header.cwd!r}"
+
+
+def _event(line: bytes, codec: Codec, number: int, found: list[Problem]) -> ev.Event | None:
+    """The event of a line, None for a record of another kind; an event that is only kept unread is a problem."""
+    try:
+        return codec.decode(line)
+    except CorruptSession as error:
+        if is_foreign(line):
+            return None
+        event = codec.read(line)
+        found.append(Problem(number, f"{error} (it is kept, and passed over)"))
+        return event
 
 
 def _many(count: int, noun: str) -> str:

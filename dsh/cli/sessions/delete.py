@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...errors import ConfigError, SessionError
+from ...errors import ConfigError, SessionError, SessionNotFound
+from ...session.folder import session_folder
 from ...session.store import SessionInfo, SessionQuery
 from .. import complain
 from ..progress import one_line
 from ..start import Start, opened
-from ..stored import find, listed
+from ..stored import find, listed, plugins_aside
 from .repair import BACKUP
 from .times import minute
+
+if TYPE_CHECKING:
+    from ...harness import Harness
 
 __all__ = ["run"]
 
@@ -22,20 +28,34 @@ __all__ = ["run"]
 async def run(args: argparse.Namespace, start: Start) -> int:
     """Delete a session, once a person has said so; 1 if they did not."""
     async with opened(start) as harness:
-        info = await find(harness, args.target)
+        info = await _found(harness, args.target)
         children = await listed(harness, SessionQuery(parent=info.id))
         if not args.yes and not _confirmed(info, children):
             complain(f"the session {info.id} was not deleted")
             return 1
-        if not await harness.hook.session_delete(session_id=info.id):
+        with plugins_aside():
+            deleted = await harness.hook.session_delete(session_id=info.id)
+        if not deleted:
             raise SessionError(f"the store of the session {info.id} deletes no sessions")
     if info.path is not None:
         _drop_copies(Path(info.path))
+    shutil.rmtree(session_folder(start.home, info.id), ignore_errors=True)
     print(f"deleted {info.id}")
     if args.yes:
         for line in _about(children):
             start.warn(line)
     return 0
+
+
+async def _found(harness: Harness, wanted: str) -> SessionInfo:
+    """The session to delete; one that cannot be read is as good as another."""
+    try:
+        return await find(harness, wanted)
+    except SessionNotFound:
+        raise
+    except SessionError as error:
+        complain(str(error))
+        return SessionInfo(wanted, 0, 0)
 
 
 def _confirmed(info: SessionInfo, children: list[SessionInfo]) -> bool:

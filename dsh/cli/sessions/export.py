@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...errors import ConfigError, CorruptSession, SessionError
+from ...errors import ConfigError, SessionError
 from ...jsonvalue import loads
 from ...session.fork import lines_of
 from ...session.store import StoredSession
+from .. import complain
 from ..start import Start, opened
-from ..stored import find, read, told
+from ..stored import Damage, found_session, told
 
 if TYPE_CHECKING:
     from ...session.codec import Codec
@@ -22,23 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "run"]
 
 Pieces: TypeAlias = Iterator[bytes]
+Complain: TypeAlias = Callable[[str], None]
 ENDINGS = {".json": "json", ".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 
 
 async def run(args: argparse.Namespace, start: Start) -> int:
-    """Write the session to stdout, or to a file."""
+    """Write the session to stdout, or to a file; 1 if a line of it cannot be read, and is left out."""
     target = _target(args.output, start.cwd)
     kind = args.format or (ENDINGS.get(target.suffix.lower()) if target is not None else None) or "markdown"
     async with opened(start) as harness:
-        stored = await read(harness, (await find(harness, args.target)).id)
-        pieces = FORMATS[kind](stored, harness.codec)
+        stored = await found_session(harness, args.target)
+        damage = Damage(complain)
+        pieces = FORMATS[kind](stored, harness.codec, damage)
         if target is None:
             _print(pieces)
         else:
             _write(pieces, target, stored)
     if target is not None:
         start.warn(f"written to {target}")
-    return 0
+    return damage.close()
 
 
 def _target(output: str | None, cwd: Path) -> Path | None:
@@ -71,7 +74,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _json(stored: StoredSession, codec: Codec) -> Pieces:
+def _json(stored: StoredSession, codec: Codec, damage: Complain) -> Pieces:
     """``{"header": ..., "events": [...]}``, an event a line."""
     yield b'{"header":' + codec.encode_header(stored.header) + b',"events":['
     between = b"\n"
@@ -79,30 +82,35 @@ def _json(stored: StoredSession, codec: Codec) -> Pieces:
         try:
             loads(line)
         except ValueError as error:
-            place = stored.path or f"session {stored.header.id}"
-            raise CorruptSession(f"{place}, line {number}: not JSON: {error}") from None
+            damage(f"{stored.path or f'session {stored.header.id}'}, line {number}: not JSON: {error}; it is left out")
+            continue
         yield between + line
         between = b",\n"
     yield b"\n]}\n"
 
 
-def _markdown(stored: StoredSession, codec: Codec) -> Pieces:
+def _markdown(stored: StoredSession, codec: Codec, damage: Complain) -> Pieces:
     from .markdown import document
 
-    return _document(document, stored, codec)
+    return _document(document, stored, codec, damage)
 
 
-def _html(stored: StoredSession, codec: Codec) -> Pieces:
+def _html(stored: StoredSession, codec: Codec, damage: Complain) -> Pieces:
     from .html import page
 
-    return _document(page, stored, codec)
+    return _document(page, stored, codec, damage)
 
 
-def _document(make: Callable[..., Iterator[str]], stored: StoredSession, codec: Codec) -> Pieces:
+def _document(make: Callable[..., Iterator[str]], stored: StoredSession, codec: Codec, damage: Complain) -> Pieces:
     from .story import story, totals
 
-    pieces = make(stored.header, totals(told(stored, codec)), story(told(stored, codec), codec))
+    counted = totals(told(stored, codec, damage))
+    pieces = make(stored.header, counted, story(told(stored, codec, lambda _: None), codec))
     return (piece.encode("utf-8", "replace") for piece in pieces)
 
 
-FORMATS: dict[str, Callable[[StoredSession, Codec], Pieces]] = {"json": _json, "markdown": _markdown, "html": _html}
+FORMATS: dict[str, Callable[[StoredSession, Codec, Complain], Pieces]] = {
+    "json": _json,
+    "markdown": _markdown,
+    "html": _html,
+}

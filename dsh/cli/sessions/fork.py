@@ -9,7 +9,7 @@ from ...errors import ConfigError
 from ...jsonvalue import dumps
 from ...session.fork import fork_seed
 from ..start import Start, opened
-from ..stored import find, read
+from ..stored import found_session, plugins_aside
 
 __all__ = ["run"]
 
@@ -20,23 +20,24 @@ async def run(args: argparse.Namespace, start: Start) -> int:
     """Store the new session, and print its id."""
     turn, seq = _boundary(args.at)
     async with opened(start) as harness:
-        info = await find(harness, args.target)
-        seed = fork_seed(await read(harness, info.id), harness.codec, turn=turn, seq=seq)
+        stored = await found_session(harness, args.target)
+        seed, parent = fork_seed(stored, harness.codec, turn=turn, seq=seq), stored.header
         sessions = harness.sessions
-        session = sessions.prepare(seed=seed, cwd=info.cwd, parent_session=info.id, seed_length=len(seed))
+        session = sessions.prepare(seed=seed, cwd=parent.cwd, parent_session=parent.id, seed_length=len(seed))
         detach = sessions.enter(session)
         try:
-            sessions.announce(session)
-            await sessions.flush(session)
+            with plugins_aside():
+                sessions.announce(session)
+                await sessions.flush(session)
         finally:
             detach()
     if args.json:
-        made = {"id": session.id, "parent_session": info.id, "seed_length": len(seed), "turns": session.last_turn}
+        made = {"id": session.id, "parent_session": parent.id, "seed_length": len(seed), "turns": session.last_turn}
         print(dumps(made).decode())
     else:
         print(session.id)
         turns = f"{session.last_turn} turn{'' if session.last_turn == 1 else 's'}"
-        start.warn(f"it begins with {turns} of {info.id}; dsh -r {session.id} -p ... goes on with it")
+        start.warn(f"it begins with {turns} of {parent.id}; dsh -r {session.id} -p ... goes on with it")
     return 0
 
 

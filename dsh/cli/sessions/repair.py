@@ -17,7 +17,7 @@ from ...session.fork import lines_of
 from ...session.lines import parse_log
 from ..progress import one_line
 from ..start import Start, opened
-from ..stored import find
+from ..stored import find, plugins_aside
 
 if TYPE_CHECKING:
     from ...harness import Harness
@@ -33,15 +33,16 @@ async def run(args: argparse.Namespace, start: Start) -> int:
     """Repair a session as opening it does.  Where bytes are dropped the file's copy stays beside it."""
     async with opened(start) as harness:
         info = await find(harness, args.target)
-        before: StoredSession | None = await harness.hook.session_read(session_id=info.id)
+        with plugins_aside():
+            before: StoredSession | None = await harness.hook.session_read(session_id=info.id)
         if before is None:
             await _open(harness, info.id)
             print(f"{info.id}: repaired, if there was anything to repair; its store does not tell")
             return 0
-        lines = list(lines_of(before, harness.codec))
-        text = b"\n".join((harness.codec.encode_header(before.header), *lines, b""))
-        kept = len(parse_log(text, harness.codec, info.path or f"session {info.id}").events)
-        dropped = sum(len(line) + 1 for line in lines[kept:]) + before.rest
+        text = b"\n".join((harness.codec.encode_header(before.header), *lines_of(before, harness.codec), b""))
+        parsed = parse_log(text, harness.codec, info.path or f"session {info.id}")
+        kept, dropped = len(parsed.events), len(text) - parsed.size + before.rest
+        line_count = text[: parsed.size].count(b"\n")
         copy = None
         if dropped and info.path is not None:
             copy = await trio.to_thread.run_sync(_copy, Path(info.path))
@@ -57,7 +58,7 @@ async def run(args: argparse.Namespace, start: Start) -> int:
         return 0
     print(f"{info.id}: repaired")
     if dropped:
-        print(f"  cut off: {dropped} bytes from line {kept + 2} on, which were never completely written")
+        print(f"  cut off: {dropped} bytes from line {line_count + 1} on, which were never completely written")
     for text_ in _described(closers):
         print(f"  added: {text_}")
     if copy is not None:
@@ -66,7 +67,8 @@ async def run(args: argparse.Namespace, start: Start) -> int:
 
 
 async def _open(harness: Harness, session_id: str) -> StoredSession:
-    stored = await harness.hook.session_open(session_id=session_id)
+    with plugins_aside():
+        stored = await harness.hook.session_open(session_id=session_id)
     if stored is None:
         raise SessionNotFound(f"the session {session_id} is gone")
     return stored

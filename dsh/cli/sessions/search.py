@@ -17,7 +17,7 @@ from ...session.store import SessionInfo, SessionQuery
 from .. import complain
 from ..progress import one_line
 from ..start import Start, opened
-from ..stored import listed, read, told
+from ..stored import Damage, listed, read, told
 from .times import minute
 
 if TYPE_CHECKING:
@@ -73,13 +73,16 @@ async def _hits(harness: Harness, info: SessionInfo, pattern: re.Pattern[str], s
     try:
         stored = await read(harness, info.id)
         names: dict[str, str] = {}
-        for event in told(stored, harness.codec):
-            for who, text in _texts(event.data, names):
+        damage = Damage(start.warn)
+        for event in told(stored, harness.codec, damage):
+            # what takes the place of others repeats them
+            for who, text in () if isinstance(event.surface_op, ev.Replace) else _texts(event.data, names):
                 match = pattern.search(text)
                 if match is not None:
                     count += 1
                     if len(found) < SHOWN:
                         found.append(Hit(event.seq, who, _around(text, match)))
+        damage.close()
     except SessionError as error:
         start.warn(str(error))
     match = pattern.search(info.title)

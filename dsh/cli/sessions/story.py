@@ -167,6 +167,8 @@ class _Teller:
     def _of_call(self, event: ev.Event) -> bool:
         """Whether the event belongs to a call, and is told there."""
         data = event.data
+        if isinstance(data, ev.ToolResult) and isinstance(event.surface_op, ev.Replace):
+            return False
         if isinstance(data, ev.ToolCall):
             self._call(data.call_id, data.name, data.arguments).begun = event.time
         elif isinstance(data, ev.ToolResult):
@@ -192,6 +194,10 @@ class _Teller:
         if isinstance(event.surface_op, ev.Replace):
             note = f"takes the place of events {event.surface_op.start} to {event.surface_op.end}"
         match data:
+            case ev.ToolResult():
+                yield Noted(f"a result from before was shortened for the model (event {event.seq})")
+            case ev.UserMessage() if note is not None:
+                yield Said("context", _from("Summary", data.source), plain(data.content), event.time, note)
             case ev.AssistantMessage():
                 yield from self._answer(data, event.time, note)
             case ev.UserMessage():

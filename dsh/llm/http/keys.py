@@ -26,6 +26,8 @@ def check_key(variable: str, value: str | None) -> tuple[str | None, str | None]
     key = (value or "").strip()
     if not key:
         return None, f"there is no key; set {variable}"
+    if key[0] == key[-1] and key[0] in "\"'`" and len(key) > 1:
+        return None, f"{variable} holds a key in quotation marks, which are no part of it; set it anew, without them"
     if not key.isascii() or not key.isprintable() or " " in key:
         return (
             None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -10,6 +11,7 @@ import httpx
 import trio
 
 from ...errors import LlmError
+from .encoding import PLAIN, Inflater, inflater
 from .failures import transport_failure
 from .route import transport_for
 from .transport import Body
@@ -17,6 +19,9 @@ from .transport import Body
 __all__ = ["Exchange", "Link"]
 
 _TAIL_SECONDS = 0.05
+_BAD = "MALFORMED_RESPONSE"
+_FAILURES = (httpx.RequestError, httpx.StreamError, httpx.InvalidURL)
+"""What transports raise; those of other makers also the kinds that a client raises."""
 
 
 class Link:
@@ -29,33 +34,38 @@ class Link:
     def __init__(
         self,
         name: str,
-        url: str,
+        base_url: str,
+        path: str,
         headers: Mapping[str, str],
         *,
         connect: float,
         first_byte: float,
         transport: httpx.AsyncBaseTransport | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
         """Args:
             name: the service's, for messages.
-            url: where requests go.
+            base_url: of the service.
+            path: behind it, where requests go.
             headers: of each request, beside those that every request has.
             connect: seconds to wait for a connection.
             first_byte: seconds to wait for the head of a response.
             transport: what sends the requests; found by the address, if not given.
+            ca_bundle: whose certificates are trusted besides the usual, as in `NetworkConfig`.
 
         Raises:
-            LlmError: `url` is no address, or the proxy on the way there cannot be used.
+            LlmError: `base_url` is no address, or the proxy on the way there or a file of certificates cannot be used.
         """
         self._connect = connect
         self._first_byte = first_byte
         try:
-            self._url = httpx.URL(url)
+            self._base_url = base_url
+            self._url = httpx.URL(f"{base_url}{path}")
         except httpx.InvalidURL as error:
             raise transport_failure(name, error) from error
         via = ""
         if transport is None:
-            transport, via = transport_for(self._url)
+            transport, via = transport_for(self._url, ca_bundle)
         self._transport = transport
         port = self._url.port or (443 if self._url.scheme == "https" else 80)
         self._who = f"{name} ({self._url.host}:{port}{via})"
@@ -69,27 +79,37 @@ class Link:
         )
         self._headers.update(headers)
 
-    async def post(self, body: bytes) -> Exchange:
+    async def send(self, body: bytes | None, path: str | None = None) -> Exchange:
         """Send `body` and wait for the head of the response; being cancelled closes the connection.
+
+        Args:
+            body: None asks for what lies there, with ``GET``.
+            path: another one behind the base URL.
 
         Raises:
             LlmError: no connection, no answer, or one that is not HTTP.
         """
         patience = self._first_byte
         timeouts = {"connect": self._connect, "write": patience, "read": patience, "pool": None}
-        request = httpx.Request(
-            "POST", self._url, headers=self._headers, content=body, extensions={"timeout": timeouts}
-        )
+        method, url, headers = "POST", self._url, self._headers
+        if path is not None:
+            url = httpx.URL(f"{self._base_url}{path}")
+        if body is None:
+            method, headers = "GET", httpx.Headers({**headers, "accept": "application/json"})
+            headers.pop("content-type", None)
+        request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": timeouts})
         try:
             response = await self._transport.handle_async_request(request)
-        except httpx.TransportError as error:
+        except _FAILURES as error:
             raise transport_failure(self._who, error, timeouts) from error
         # Transports look it up again for the body, over which `Exchange.read` watches with changing patience.
         timeouts["read"] = None
-        if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        inflate = None
+        if encoding not in PLAIN and (inflate := inflater(encoding)) is None:
             await response.aclose()
-            raise LlmError(f"{self._who} compressed its answer ({encoding}), unasked", code="MALFORMED_RESPONSE")
-        return Exchange(self._who, response)
+            raise LlmError(f"{self._who} compressed its answer ({encoding}), unasked", code=_BAD)
+        return Exchange(self._who, response, inflate)
 
     async def aclose(self) -> None:
         """Close the connections that nobody uses."""
@@ -103,8 +123,10 @@ class Exchange:
         headers: whatever the case of their names.
     """
 
-    def __init__(self, who: str, response: httpx.Response) -> None:
+    def __init__(self, who: str, response: httpx.Response, inflate: Inflater | None = None) -> None:
+        """Args: inflate: for a body that is compressed."""
         assert isinstance(response.stream, httpx.AsyncByteStream)
+        self._inflate = inflate
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._who = who
@@ -121,12 +143,20 @@ class Exchange:
         try:
             with trio.move_on_after(seconds):
                 async for data in self._chunks:
-                    if data:
+                    if data and (data := data if self._inflate is None else self._inflate.feed(data)):
                         return data
-                return b""
-        except httpx.TransportError as error:
+                return self._rest()
+        except _FAILURES as error:
             raise transport_failure(self._who, error, answering=True) from error
+        except zlib.error as error:
+            raise LlmError(
+                f"{self._who} compressed its answer in a way that cannot be read: {error}", code=_BAD
+            ) from error
         raise LlmError(f"{self._who} sent nothing for {seconds:g} seconds", code="TIMEOUT", retryable=True)
+
+    def _rest(self) -> bytes:
+        inflate, self._inflate = self._inflate, None
+        return b"" if inflate is None else inflate.end()
 
     async def release(self, *, whole: bool) -> None:
         """Be done with it.  `whole` says that what is missing of the body, if anything, is its end.
@@ -136,7 +166,7 @@ class Exchange:
         if whole and isinstance(self._stream, Body):
             await self._stream.leave()
             return
-        with suppress(httpx.TransportError):
+        with suppress(*_FAILURES):
             if whole:
                 with trio.move_on_after(_TAIL_SECONDS):
                     async for _ in self._chunks:

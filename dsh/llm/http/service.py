@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 from attrs import field, frozen
@@ -12,6 +13,7 @@ from ...errors import DshError, LlmError
 from .failures import http_failure
 from .keys import check_key
 from .limits import MAX_ANSWER
+from .wire import parse
 
 if TYPE_CHECKING:
     import httpx
@@ -44,6 +46,9 @@ class Place:
         between: seconds to wait for more of it.
         max_answer_bytes: of one response's body; who sends more is taken to have no end.
         problem: why it cannot be asked, in words for the person; None when it can.
+        ca_bundle: whose certificates are trusted besides the usual, as in `NetworkConfig`.
+        absent: what to do when nothing listens there, as for servers that people start themselves; they are not
+            waited for.
     """
 
     name: str
@@ -60,6 +65,8 @@ class Place:
     between: float = 300.0
     max_answer_bytes: int = MAX_ANSWER
     problem: str | None = None
+    ca_bundle: str | None = None
+    absent: str | None = None
 
 
 class Service:
@@ -93,36 +100,69 @@ class Service:
         exchange = await self._request(body)
         if exchange.status == 200:
             return exchange
+        raise await self._refusal(exchange)
+
+    async def fetch(self, path: str) -> Any:
+        """The JSON that lies at `path`, behind the base URL, as with ``GET``.
+
+        Raises:
+            LlmError: the service cannot be reached, refuses, or gives something else.
+        """
+        place = self.place
+        if place.problem is not None:
+            raise LlmError(f"{place.name}: {place.problem}", code="AUTH")
         try:
-            said = await read_all(exchange, min(_FOR_ERROR, place.between), _MOST_ERROR)
-        except LlmError:
-            said = b""
-        finally:
-            await exchange.release(whole=False)
-        raise self.masked(http_failure(place.name, exchange.status, exchange.headers, said, key_hint=self._key_hint()))
+            exchange = await self._request(None, path)
+            if exchange.status != 200:
+                raise await self._refusal(exchange)
+            try:
+                body = await read_all(exchange, place.between, place.max_answer_bytes)
+            finally:
+                await exchange.release(whole=False)
+            return parse(place.name, body)
+        except LlmError as error:
+            raise self.masked(error) from error.__cause__
 
     def masked(self, error: LlmError) -> LlmError:
         """`error` without the key, should a service repeat it, or a header's value."""
         text = error.message
         for secret in (self._key, *self.place.headers.values()):
             if secret and len(secret) >= 8:
-                text = text.replace(secret, "***")
+                text = _without(text, secret)
         error.message = text
         error.args = (text,)
         return error
 
-    async def _request(self, body: bytes) -> Exchange:
+    async def _refusal(self, exchange: Exchange) -> LlmError:
+        """The error for a response that is not 200."""
+        place, said = self.place, b""
+        most = min(_FOR_ERROR, place.between)
+        try:
+            with trio.move_on_after(most), suppress(LlmError):
+                said = await read_all(exchange, most, _MOST_ERROR)
+        finally:
+            await exchange.release(whole=False)
+        return self.masked(http_failure(place.name, exchange.status, exchange.headers, said, key_hint=self._key_hint()))
+
+    async def _request(self, body: bytes | None, path: str | None = None) -> Exchange:
         link = await self._reach()
         try:
-            return await link.post(body)
+            return await link.send(body, path)
         except LlmError as error:
             if error.code != "UNAVAILABLE" or self.place.connect is None:
-                raise
+                raise self._away(error) from error.__cause__
         # The server that was started for us is gone; have it started anew, once.
         if self._link is link:
             self._link = None
             await link.aclose()
-        return await (await self._reach()).post(body)
+        return await (await self._reach()).send(body, path)
+
+    def _away(self, error: LlmError) -> LlmError:
+        """`error`, with what to do about a server that nobody started."""
+        absent = self.place.absent
+        if absent is None or error.code != "UNAVAILABLE" or not isinstance(_root(error), ConnectionRefusedError):
+            return error
+        return LlmError(f"{error.message}; nothing listens there: {absent}", code=error.code)
 
     def _key_hint(self) -> str:
         variable = self.place.key_env
@@ -142,11 +182,13 @@ class Service:
                 place = self.place
                 self._link = Link(
                     place.name,
-                    f"{url.rstrip('/')}{place.path}",
+                    url.rstrip("/"),
+                    place.path,
                     self._headers(),
                     connect=place.connect_timeout,
                     first_byte=place.first_byte,
                     transport=self._transport,
+                    ca_bundle=place.ca_bundle,
                 )
             return self._link
 
@@ -177,6 +219,24 @@ class Service:
             if problem is not None:
                 raise LlmError(problem, code="AUTH")
         return url, key
+
+
+def _without(text: str, secret: str) -> str:
+    """`text` without `secret`, also where `shorten` has cut it."""
+    text = text.replace(secret, "***")
+    if "…" in text:
+        for length in range(len(secret) - 1, 3, -1):
+            text = text.replace(f"{secret[:length]} …", "*** …").replace(f"… {secret[-length:]}", "… ***")
+    return text
+
+
+def _root(error: BaseException) -> BaseException:
+    """What an error goes back to."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, BaseExceptionGroup):
+        return _root(error.exceptions[0])
+    return error
 
 
 async def read_all(exchange: Exchange, seconds: float, most: int) -> bytes:

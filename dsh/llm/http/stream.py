@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self
 
+import trio
+
 from ...errors import LlmError
 from ..chunks import Chunk
 from .failures import shorten
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["AnswerStream", "Translator"]
 
 _AFTER_FINISH = 10.0
+_SIGNS_OF_LIFE = 3.0
+"""How many times as long as for its beginning a service is waited for that says nothing but that it lives.
+
+Models may think for long without a word, and services send comments and pings meanwhile; some never stop.
+"""
 
 
 class Translator(Protocol):
@@ -71,6 +78,7 @@ class AnswerStream:
         self._failure: LlmError | None = None
         self._over = False
         self._begun = False
+        self._said = 0.0
         self._size = 0
 
     def __aiter__(self) -> Self:
@@ -117,6 +125,7 @@ class AnswerStream:
         if exchange is None:
             assert self._body is not None
             exchange = self._exchange = await self._service.send(self._body())
+            self._said = trio.current_time()
         try:
             data = await exchange.read(self._patience())
         except LlmError as error:
@@ -159,6 +168,10 @@ class AnswerStream:
         self._ready.extend(out)
         if self._translator.done:
             await self._finish(whole=True)
+        elif out:
+            self._said = trio.current_time()
+        elif trio.current_time() - self._said > self._longest():
+            await self._fail(self._only_alive(), [])
 
     async def _close_of_body(self) -> None:
         """The body is at its proper end; is the answer, too?"""
@@ -185,7 +198,11 @@ class AnswerStream:
     async def _whole_answer(self, exchange: Exchange, data: bytes) -> None:
         """A 200 that is no event stream: an answer in one piece, an error, or a page for people."""
         place = self._service.place
-        body = data + await read_all(exchange, place.between, place.max_answer_bytes)
+        with trio.move_on_after(self._longest()) as scope:
+            body = data + await read_all(exchange, place.between, place.max_answer_bytes)
+        if scope.cancelled_caught:
+            await self._fail(self._only_alive(), [])
+            return
         if len(body) > place.max_answer_bytes:
             await self._fail(self._too_long(), [])
             return
@@ -205,7 +222,9 @@ class AnswerStream:
         try:
             self._ready.extend(self._translator.finish())
         except LlmError as error:
-            self._failure = error
+            self._failure = self._service.masked(error)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._failure = self._error(f"ended the answer with data that is wrong: {error}", "MALFORMED_RESPONSE")
         await self._end(whole=whole)
 
     async def _fail(self, error: LlmError, out: list[Chunk]) -> None:
@@ -213,6 +232,14 @@ class AnswerStream:
         self._ready.extend(out)
         self._failure = self._service.masked(error)
         await self._end(whole=False)
+
+    def _longest(self) -> float:
+        """Seconds that a service may be busy without saying anything."""
+        return _SIGNS_OF_LIFE * self._service.place.first_byte
+
+    def _only_alive(self) -> LlmError:
+        what = f"has said nothing but that it lives for {self._longest():g} seconds"
+        return self._error(what, "TIMEOUT", retryable=True)
 
     def _too_long(self) -> LlmError:
         most = self._service.place.max_answer_bytes

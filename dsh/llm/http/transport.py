@@ -8,9 +8,9 @@ of the network brought in one piece.
 
 from __future__ import annotations
 
-import functools
+import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Self, TypeAlias
 
@@ -18,7 +18,7 @@ import h11
 import httpx
 import trio
 
-__all__ = ["Body", "TrioTransport", "tls_context"]
+__all__ = ["Body", "TrioTransport"]
 
 _IDLE_SECONDS = 60.0
 _IDLE_MOST = 128
@@ -28,14 +28,6 @@ Origin: TypeAlias = tuple[str, str, int]
 """Scheme, host and port."""
 Timeouts: TypeAlias = Mapping[str, float | None]
 """As httpx has them in a request's extensions: seconds for ``connect``, ``write`` and ``read``."""
-
-
-@functools.cache
-def tls_context() -> ssl.SSLContext:
-    """The one TLS context of the process; trusts what httpx trusts, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` included."""
-    context = httpx.create_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 class _Connection:
@@ -60,7 +52,7 @@ class _Connection:
         try:
             parts = [
                 send(h11.Request(method=request.method, target=url.raw_path, headers=request.headers.raw)),
-                send(h11.Data(data=content)),
+                *([send(h11.Data(data=content))] if content else ()),
                 send(h11.EndOfMessage()),
             ]
         except h11.LocalProtocolError as error:
@@ -75,16 +67,18 @@ class _Connection:
         raise httpx.WriteTimeout("the request was not taken in time")
 
     async def head(self, seconds: float | None) -> h11.Response:
-        """The response without its body."""
-        try:
-            while True:
-                event = self._protocol.next_event()
-                if isinstance(event, h11.Response):
-                    return event
-                if event is h11.NEED_DATA and not await self._receive(seconds):
-                    raise httpx.RemoteProtocolError("the connection was closed without an answer") from self._broken
-        except h11.RemoteProtocolError as error:
-            raise httpx.RemoteProtocolError(str(error)) from error
+        """The response without its body; all of it has to come in time, however it trickles in."""
+        with _at_most(seconds):
+            try:
+                while True:
+                    event = self._protocol.next_event()
+                    if isinstance(event, h11.Response):
+                        return event
+                    if event is h11.NEED_DATA and not await self._receive(None):
+                        raise httpx.RemoteProtocolError("the connection was closed without an answer") from self._broken
+            except h11.RemoteProtocolError as error:
+                raise httpx.RemoteProtocolError(str(error)) from error
+        raise httpx.ReadTimeout("nothing came in time")
 
     async def body(self, seconds: float | None) -> bytes:
         """As much of the body as one read of the network brought; empty at its end."""
@@ -204,7 +198,9 @@ class TrioTransport(httpx.AsyncBaseTransport):
     connection; one with a response that was not read to its end is never used again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        """Args: context: for TLS; without one, httpx's own."""
+        self._context = context
         self._idle: list[_Connection] = []
         self._tail = _TAIL_SECONDS
 
@@ -228,8 +224,13 @@ class TrioTransport(httpx.AsyncBaseTransport):
                 # Closed by the other side before it saw the request, unless it said anything.
                 if connection.heard:
                     raise
-        connection = await _connect(origin, timeouts.get("connect"))
+        connection = await _connect(origin, timeouts.get("connect"), self._tls)
         return await self._exchange(connection, request, content, timeouts)
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = httpx.create_ssl_context()
+        return self._context
 
     async def aclose(self) -> None:
         """Close the connections that nobody uses."""
@@ -281,18 +282,18 @@ class TrioTransport(httpx.AsyncBaseTransport):
         return None if place is None else self._idle.pop(place)
 
 
-async def _connect(origin: Origin, seconds: float | None) -> _Connection:
+async def _connect(origin: Origin, seconds: float | None, context: Callable[[], ssl.SSLContext]) -> _Connection:
     scheme, host, port = origin
     with _at_most(seconds):
         try:
             plain = await trio.open_tcp_stream(host, port)
         except OSError as error:
-            raise httpx.ConnectError(_reason(error)) from error
+            raise httpx.ConnectError(_reason(error)) from (error.__cause__ or error)
         stream: trio.abc.Stream = plain
         try:
             plain.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_KEEPALIVE, 1)
             if scheme == "https":
-                stream = await _secured(plain, host)
+                stream = await _secured(plain, host, context())
         except BaseException:
             plain.socket.close()
             raise
@@ -300,11 +301,7 @@ async def _connect(origin: Origin, seconds: float | None) -> _Connection:
     raise httpx.ConnectTimeout("no connection in time")
 
 
-async def _secured(plain: trio.SocketStream, host: str) -> trio.SSLStream[trio.SocketStream]:
-    try:
-        context = tls_context()
-    except OSError as error:
-        raise httpx.ConnectError(f"SSL_CERT_FILE or SSL_CERT_DIR cannot be read: {error}") from error
+async def _secured(plain: trio.SocketStream, host: str, context: ssl.SSLContext) -> trio.SSLStream[trio.SocketStream]:
     stream = trio.SSLStream(plain, context, server_hostname=host, https_compatible=True)
     try:
         await stream.do_handshake()
@@ -318,9 +315,10 @@ def _at_most(seconds: float | None) -> AbstractContextManager[object, bool | Non
 
 
 def _reason(error: OSError) -> str:
-    """The words of the last address that was tried."""
+    """The words of every address that was tried, each once."""
     cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[-1]
-    last = cause if isinstance(cause, OSError) else error
-    return last.strerror or str(last)
+    tried = cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,)
+    words = [each.strerror or str(each) for each in tried if isinstance(each, OSError)]
+    # Trio says where to, which the message does already.
+    words = [re.sub(r"^Error connecting to \(.*?\): ", "", text) for text in words]
+    return "; ".join(dict.fromkeys(words)) or error.strerror or str(error)

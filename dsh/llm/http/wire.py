@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from ...errors import LlmError
-from ...jsonvalue import clean
-from ...messages import TokenUsage
+from ...jsonvalue import clean, dumps
+from ...messages import Block, OtherBlock, Text, TokenUsage
 from .failures import shorten
 
-__all__ = ["OpenBlock", "counted", "malformed", "parse"]
+__all__ = ["OpenBlock", "counted", "malformed", "number_of_tokens", "parse", "written"]
+
+_ATTACHMENTS = ("image", "document", "audio", "video", "file")
+_MOST_TOKENS = 1 << 53
+"""No service counts as far, and not every reader of JSON tells numbers beyond it apart."""
 
 
 class OpenBlock:
@@ -69,22 +73,52 @@ def parse(provider: str, payload: bytes) -> Any:
         raise malformed(provider, payload) from error
 
 
-def malformed(provider: str, payload: bytes) -> LlmError:
-    """The error for data that is not what it should be."""
+def malformed(provider: str, payload: Any) -> LlmError:
+    """The error for data that is not what it should be: bytes as they came, or what they parse to."""
+    if not isinstance(payload, bytes):
+        try:
+            payload = dumps(payload)
+        except ValueError:
+            payload = repr(payload).encode("utf-8", "replace")
     text = shorten(payload.decode("utf-8", "replace"), 200)
     return LlmError(f"{provider} sent data that cannot be understood: {text}", code="MALFORMED_RESPONSE")
 
 
-def counted(provider: str, wire: Mapping[str, Any], read: Callable[[Mapping[str, Any]], TokenUsage]) -> TokenUsage:
-    """What `read` makes of a ``usage`` object.
+def written(content: Iterable[Block]) -> str:
+    """The text of `content`; in place of what no dialect here sends it says so, since the model cannot see that."""
+    return "".join(block.text if isinstance(block, Text) else _instead_of(block) for block in content)
 
-    Raises:
-        LlmError: a counter is no number of tokens (``MALFORMED_RESPONSE``).
+
+def _instead_of(block: Block) -> str:
+    if isinstance(block, OtherBlock) and block.type in _ATTACHMENTS:
+        return f"[an attachment of the kind {block.type} is not shown to you: it cannot be sent to this model]"
+    return ""
+
+
+def counted(wire: Any, read: Callable[[Mapping[str, Any]], TokenUsage]) -> TokenUsage | None:
+    """What `read` makes of a ``usage`` object; None if it counts nothing, or in no numbers.
+
+    An answer is not worth less for it, and who has to know how many tokens it took sees that nobody says.
     """
+    if not isinstance(wire, Mapping):
+        return None
     try:
         return read(wire)
     except (OverflowError, ValueError):
-        raise LlmError(
-            f"{provider} sent a count of tokens that is no number: {shorten(str(dict(wire)), 200)}",
-            code="MALFORMED_RESPONSE",
-        ) from None
+        return None
+
+
+def number_of_tokens(value: Any) -> int | None:
+    """A counter, which some services write as text; None if there is none.  It is never negative.
+
+    Raises:
+        OverflowError, ValueError: it is a number, but not one of tokens.
+    """
+    if isinstance(value, str):
+        value = float(value) if value.strip() else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    number = max(0, int(value))
+    if number > _MOST_TOKENS:
+        raise OverflowError(f"{value} tokens are more than anybody has")
+    return number

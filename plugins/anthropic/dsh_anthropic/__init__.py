@@ -18,6 +18,7 @@ from dsh import hookimpl
 if TYPE_CHECKING:
     from dsh.harness import Harness
     from dsh.llm.adapter import Adapters
+    from dsh.llm.http.settings import NetworkConfig
     from dsh.secrets import Secrets
     from dsh_anthropic.settings import AnthropicConfig
 
@@ -29,7 +30,7 @@ def dsh_configure(harness: Harness) -> None:
     from dsh_anthropic.settings import secret_values
 
     # The hook for secrets does not know the tables, in which further variables are named.
-    for name, value in secret_values(_config(harness), os.environ).items():
+    for name, value in secret_values(_config(harness), harness.credentials.environ).items():
         harness.secrets.add(value, name)
 
 
@@ -46,7 +47,8 @@ def llm_adapters(harness: Harness, adapters: Adapters) -> None:
     from dsh_anthropic.adapter import AnthropicAdapter
     from dsh_anthropic.settings import providers
 
-    for provider in providers(_config(harness), os.environ):
+    environ = harness.credentials.environ
+    for provider in providers(_config(harness), environ, ca_bundle=_network(harness).ca_bundle):
         adapters.add(provider.name, AnthropicAdapter(provider))
 
 
@@ -54,3 +56,9 @@ def _config(harness: Harness) -> AnthropicConfig:
     from dsh_anthropic.settings import AnthropicConfig
 
     return harness.config.section("anthropic", AnthropicConfig)
+
+
+def _network(harness: Harness) -> NetworkConfig:
+    from dsh.llm.http.settings import NetworkConfig
+
+    return harness.config.section("network", NetworkConfig)

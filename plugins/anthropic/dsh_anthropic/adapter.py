@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from dsh.llm.adapter import Request
 from dsh.llm.http.service import Service
-from dsh_anthropic.encode import Encoder
 from dsh_anthropic.settings import Provider
-from dsh_anthropic.stream import MessageStream
 
 if TYPE_CHECKING:
     import httpx
 
+    from dsh_anthropic.encode import Encoder
+    from dsh_anthropic.stream import MessageStream
+
 __all__ = ["AnthropicAdapter"]
+
+_PAGES = 20
+"""How many further pages of models are asked for."""
 
 
 class AnthropicAdapter:
@@ -32,7 +37,7 @@ class AnthropicAdapter:
     def __init__(self, provider: Provider, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Args: transport: what sends the requests, such as `httpx.MockTransport`; found when needed, if not given."""
         self._provider = provider
-        self._encoder = Encoder(provider.name, provider.settings)
+        self._encoder: Encoder | None = None
         self._service = Service(provider.place, transport)
         self.models: Sequence[str] = provider.models
         self.configured = provider.configured
@@ -48,7 +53,36 @@ class AnthropicAdapter:
 
     def stream(self, request: Request, model: str) -> MessageStream:
         """The answer to `request`; nothing is sent before its first chunk is asked for."""
+        # Imported here, as every program has this adapter and few speak with the service.
+        from dsh_anthropic.encode import Encoder
+        from dsh_anthropic.stream import MessageStream
+
+        if self._encoder is None:
+            self._encoder = Encoder(self._provider.name, self._provider.settings)
         return MessageStream(self._service, self._encoder, request, model, self._provider.settings.pauses)
+
+    def efforts(self, model: str) -> Sequence[str] | None:
+        """The levels of effort that `model` takes; None if nobody knows."""
+        from dsh_anthropic.effort import efforts_of
+
+        return efforts_of(model)
+
+    async def fetch_models(self) -> Any:
+        """What the service says of its models: ``{"data": [{"id": …}, …]}``.
+
+        Raises:
+            LlmError: it cannot be reached, refuses, or gives something else.
+        """
+        path = self._provider.models_path
+        found = page = await self._service.fetch(path)
+        for _ in range(_PAGES):
+            last = page.get("last_id") if isinstance(page, dict) and page.get("has_more") is True else None
+            if not isinstance(last, str) or not isinstance(page.get("data"), list):
+                break
+            page = await self._service.fetch(f"{path}{'&' if '?' in path else '?'}after_id={quote(last, safe='')}")
+            if isinstance(page, dict) and isinstance(page.get("data"), list):
+                found = {**page, "data": [*found["data"], *page["data"]]}
+        return found
 
     async def aclose(self) -> None:
         """Close the connections that are kept.  Streams that are open go on and close their own."""

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from dsh.jsonvalue import Json, dumps, loads
 from dsh.llm.adapter import Request
+from dsh.llm.http.wire import written
 from dsh.messages import (
     Block,
     Message,
@@ -25,8 +26,8 @@ from dsh.messages import (
     ToolCallBlock,
     ToolResultBlock,
     ToolSchema,
-    text_of,
 )
+from dsh_anthropic.effort import LEAST_BUDGET, put_effort
 from dsh_anthropic.order import Order, Part, text_block
 from dsh_anthropic.settings import ServiceSettings
 
@@ -37,7 +38,6 @@ SERVER_BLOCK = "anthropic"
 _HEADS = 128
 _NO_TEXT = "(no output)"
 _BAD_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_LEAST_BUDGET = 1024
 
 
 @frozen(eq=False)
@@ -89,7 +89,7 @@ class Encoder:
 
     def _head(self, request: Request, model: str) -> bytes:
         """Everything before the first message."""
-        key = (model, request.system, request.temperature, request.max_tokens, request.stop)
+        key = (model, request.system, request.temperature, request.max_tokens, request.stop, request.reasoning_effort)
         known = self._heads.pop(key, None)
         if known is None or (known.tools is not request.tools and known.tools != request.tools):
             known = _Head(request.tools, self._encode_head(request, model))
@@ -102,13 +102,10 @@ class Encoder:
         settings = self._settings
         limit = settings.limit(model) if request.max_tokens is None else request.max_tokens
         fields: dict[str, Json] = {"model": model, "max_tokens": limit, "stream": True}
-        budget = min(settings.thinking_budget or 0, limit - 1)
-        if budget >= _LEAST_BUDGET:
-            fields["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        elif settings.thinking is not None:
-            fields["thinking"] = {"type": settings.thinking}
-        if settings.effort is not None:
-            fields["output_config"] = {"effort": settings.effort}
+        if request.reasoning_effort is not None:
+            put_effort(fields, model, request.reasoning_effort, limit)
+        else:
+            self._think(fields, limit)
         if request.temperature is not None and fields.get("thinking", {}).get("type") in (None, "disabled"):
             # Who thinks does so at a temperature of its own, and refuses another.
             fields["temperature"] = request.temperature
@@ -125,6 +122,17 @@ class Encoder:
             head += b',"system":[' + text_block(request.system)[:-1] + self._mark + b"}]"
         return head + b',"messages":['
 
+    def _think(self, fields: dict[str, Json], limit: int) -> None:
+        """Ask for what the settings say of thinking."""
+        settings = self._settings
+        budget = min(settings.thinking_budget or 0, limit - 1)
+        if budget >= LEAST_BUDGET:
+            fields["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        elif settings.thinking is not None:
+            fields["thinking"] = {"type": settings.thinking}
+        if settings.effort is not None:
+            fields["output_config"] = {"effort": settings.effort}
+
     def _part(self, message: Message, model: str) -> Part:
         key = (self._provider, model)
         part: Part | None = message.memo.get(key)
@@ -140,12 +148,14 @@ class Encoder:
         blocks = []
         for block in message.content:
             if isinstance(block, ToolResultBlock):
-                said = text_of(block.content)
+                said = written(block.content)
                 said = said if said.strip() else _NO_TEXT
                 results.append((_id(block.tool_call_id), _result(block, said), text_block(said)))
             elif isinstance(block, Text) and block.text.strip():
                 text = block.text if message.role == "user" else f"<system>\n{block.text}\n</system>"
                 blocks.append(text_block(text))
+            elif instead := written((block,)).strip():
+                blocks.append(text_block(instead))
         return Part("user", tuple(blocks), results=tuple(results))
 
     def _assistant(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import ge, gt, optional
 
 from dsh.errors import ConfigError
@@ -19,6 +19,7 @@ __all__ = ["AnthropicConfig", "Provider", "ServiceSettings", "providers", "secre
 NAME = "anthropic"
 BASE_URL = "https://api.anthropic.com"
 KEY_ENV = "ANTHROPIC_API_KEY"
+KEYS_AT = "https://console.anthropic.com/settings/keys"
 URL_ENV = "ANTHROPIC_BASE_URL"
 MODELS = ("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-haiku-4-5")
 _VERSION = "2023-06-01"
@@ -46,6 +47,9 @@ class ServiceSettings:
     Attributes:
         base_url: up to and without ``/v1/messages``.
         key_env: the variable that holds the key.
+        headers: further headers of every request.
+        models: names that are known to work.
+        default_model: what to ask when nobody names a model; the first of `models`, if not given.
         max_tokens: the limit of an answer where a request sets none; else what the model can do.
         thinking: how the model thinks; its own way, if not set.
         thinking_budget: tokens for thoughts, on models that take a budget.
@@ -55,7 +59,7 @@ class ServiceSettings:
         server_tools: tools that the service runs itself, as it describes them.
         pauses: how often an answer that the service pauses is taken up again.
         extra_body: more fields for the body of every request.
-        connect_timeout: seconds.
+        connect_timeout: seconds until a connection stands.
         first_byte: seconds until an answer begins.
         between: seconds until more of it comes.
         max_answer_bytes: how much the service may send for one answer.
@@ -89,7 +93,11 @@ class ServiceSettings:
 
 @frozen(kw_only=True)
 class AnthropicConfig(ServiceSettings):
-    """The table ``[anthropic]``: the settings of ``anthropic`` itself, and further services by name."""
+    """The table ``[anthropic]``: the settings of ``anthropic`` itself, and further services by name.
+
+    Attributes:
+        services: further services that speak as it does.
+    """
 
     services: dict[str, ServiceSettings] = field(factory=dict)
 
@@ -114,13 +122,50 @@ class Provider:
     def name(self) -> str:
         return self.place.name
 
+    @property
+    def title(self) -> str:
+        """For people."""
+        return "Anthropic" if self.name == NAME else self.name
 
-def providers(config: AnthropicConfig, environ: Mapping[str, str]) -> list[Provider]:
+    @property
+    def base_url(self) -> str | None:
+        return self.place.base_url
+
+    @property
+    def key_envs(self) -> tuple[str, ...]:
+        """Variables in which a key is looked for."""
+        return (self.place.key_env,) if self.place.key_env else ()
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether nothing can be asked without a key."""
+        return self.base_url == BASE_URL or bool(self.settings.key_env)
+
+    @property
+    def keys_at(self) -> str:
+        """The page on which a person makes a key; empty where that is not known."""
+        return KEYS_AT if self.base_url == BASE_URL else ""
+
+    @property
+    def models_path(self) -> str:
+        """Where the service lists its models, behind the base URL."""
+        return "/v1/models?limit=1000"
+
+
+def providers(config: AnthropicConfig, environ: Mapping[str, str], *, ca_bundle: str | None = None) -> list[Provider]:
     """``anthropic`` and the services of the configuration.
+
+    Args:
+        ca_bundle: whose certificates are trusted besides the usual, as in `NetworkConfig`.
 
     Raises:
         ConfigError: a table or the variable for the base URL is wrong; the message names it.
     """
+    found = _providers(config, environ)
+    return [evolve(each, place=evolve(each.place, ca_bundle=ca_bundle)) for each in found] if ca_bundle else found
+
+
+def _providers(config: AnthropicConfig, environ: Mapping[str, str]) -> list[Provider]:
     found = [_anthropic(config, environ)]
     for name, settings in config.services.items():
         check_name(name)

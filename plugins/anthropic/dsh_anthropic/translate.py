@@ -10,7 +10,7 @@ from dsh.jsonvalue import clean, dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, number_of_tokens, parse
 from dsh.messages import Block, FinishReason, OtherBlock, Reasoning, Text, TokenUsage, ToolCallBlock
 from dsh_anthropic.encode import SERVER_BLOCK
 
@@ -85,8 +85,8 @@ class Translator:
         wire = parse(self._provider, payload)
         try:
             self._take(wire, out, payload.__class__ is ErrorData)
-        except (AttributeError, TypeError, KeyError) as error:
-            raise malformed(self._provider, dumps(wire)) from error
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise malformed(self._provider, wire) from error
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.
@@ -99,8 +99,8 @@ class Translator:
         out: list[Chunk] = [BlockEnd(block.index, self._block(block)) for block in self._blocks]
         # Of a message that never was; empty text is nothing to anybody.
         out += [BlockEnd(self._first + n, Text("")) for n in range(len(self._blocks), self._numbers)]
-        if self._usage:
-            out.append(Usage(counted(self._provider, self._usage, _token_usage)))
+        if (usage := counted(self._usage, _token_usage)) is not None:
+            out.append(Usage(usage))
         out.append(Finish(self._reason()))
         return out
 
@@ -117,23 +117,27 @@ class Translator:
             self._begun = True
             self._count(wire["message"].get("usage"))
         elif kind == "message_delta":
-            self._finish = wire["delta"].get("stop_reason") or self._finish
+            self._stop((wire.get("delta") or {}).get("stop_reason"))
             self._count(wire.get("usage"))
         elif kind == "message_stop":
             self.done = True
         elif kind == "message":
             self._whole(wire, out)
         elif kind is None:
-            raise malformed(self._provider, dumps(wire))
+            raise malformed(self._provider, wire)
 
     def _whole(self, message: dict[str, Any], out: list[Chunk]) -> None:
         """A message that was not streamed."""
         self._begun = True
         for index, block in enumerate(message["content"]):
             self._start(index, block, out)
-        self._finish = message.get("stop_reason")
+        self._stop(message.get("stop_reason"))
         self._count(message.get("usage"))
         self.done = True
+
+    def _stop(self, reason: Any) -> None:
+        """Take over why the message ends, where that is said."""
+        self._finish = str(reason) if reason else self._finish
 
     def _count(self, usage: Any) -> None:
         """Take over counters; they are totals, and what is not said again still holds."""
@@ -141,6 +145,8 @@ class Translator:
             self._usage.update({name: value for name, value in usage.items() if value is not None})
 
     def _start(self, index: Any, wire: dict[str, Any], out: list[Chunk]) -> None:
+        if not isinstance(wire.get("type"), str):
+            raise TypeError("a block has no type")
         block = _Block(self._first + len(self._blocks), wire)
         self._blocks.append(block)
         self._by_index[index] = block
@@ -198,7 +204,7 @@ class Translator:
         kind = _FINISHES.get(self._finish)
         if kind is None:
             text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
-            return FinishReason("error", text, self._finish.upper())
+            return FinishReason("error", text, shorten(self._finish.upper(), 80))
         return FinishReason(kind)
 
 
@@ -212,9 +218,12 @@ def _json(text: str) -> Any:
 def _token_usage(wire: Mapping[str, Any]) -> TokenUsage:
     """`wire` is a ``usage`` object; what it leaves out stays None, and no counter is negative."""
     details = wire.get("output_tokens_details")
+    into, out = _counter(wire, "input_tokens"), _counter(wire, "output_tokens")
+    if into is None and out is None:
+        raise ValueError("no tokens are counted")
     return TokenUsage(
-        input_tokens=_counter(wire, "input_tokens") or 0,
-        output_tokens=_counter(wire, "output_tokens") or 0,
+        input_tokens=into or 0,
+        output_tokens=out or 0,
         cache_read_tokens=_counter(wire, "cache_read_input_tokens"),
         cache_write_tokens=_counter(wire, "cache_creation_input_tokens"),
         reasoning_tokens=_counter(details, "thinking_tokens") if isinstance(details, dict) else None,
@@ -222,5 +231,4 @@ def _token_usage(wire: Mapping[str, Any]) -> TokenUsage:
 
 
 def _counter(wire: Mapping[str, Any], name: str) -> int | None:
-    value = wire.get(name)
-    return max(0, int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return number_of_tokens(wire.get(name))

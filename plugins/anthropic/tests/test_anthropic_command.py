@@ -52,7 +52,7 @@ def test_a_session_with_thoughts_goes_on(service: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert dsh("-p", "go", "-m", "anthropic/one") == "done\n"
+    assert dsh("-p", "go", "-m", "anthropic/one", "--permission-mode", "bypass") == "done\n"
     assert (work / "made").read_text() == "one\n"
     assert dsh("-c", "-p", "on") == "again\n"
     assert dsh("-c", "-p", "on", "-m", "anthropic/two") == "other\n"

@@ -179,7 +179,7 @@ async def test_parallel_calls_and_their_results(tmp_path: Path) -> None:
     ("reply", "code", "retryable"),
     [
         ({"status": 429, "body": complaint("rate_limit_error")}, "RATE_LIMIT", True),
-        ({"status": 529, "body": complaint("overloaded_error")}, "SERVER", True),
+        ({"status": 529, "body": complaint("overloaded_error")}, "OVERLOADED", True),
         ({"status": 200, "body": complaint("api_error")}, "SERVER", True),
         ({"status": 200, "body": "<html><body>Welcome</body></html>"}, "MALFORMED_RESPONSE", False),
         ({"status": 200, "body": ""}, "EMPTY_RESPONSE", True),

@@ -7,7 +7,7 @@ from typing import Any
 import dsh_anthropic
 import pytest
 from dsh_anthropic.adapter import AnthropicAdapter
-from dsh_anthropic.settings import AnthropicConfig, ServiceSettings, providers, secret_values
+from dsh_anthropic.settings import BASE_URL, KEY_ENV, AnthropicConfig, ServiceSettings, providers, secret_values
 
 from dsh import Config, ConfigError, LlmError, Message, Request, open_harness
 
@@ -127,3 +127,15 @@ async def test_without_a_key_a_request_says_what_to_do() -> None:
     with pytest.raises(LlmError, match="set ANTHROPIC_API_KEY") as caught:
         await anext(only({}).stream(Request("anthropic/m", (Message("user", "hi"),)), "m"))
     assert caught.value.code == "AUTH"
+
+
+def test_services_can_be_read_as_data() -> None:
+    config = AnthropicConfig(services={"house": ServiceSettings(base_url="http://house", key_env="HOUSE_KEY")})
+    known, house = providers(config, {}, ca_bundle="/ca.pem")
+    assert (known.title, known.base_url, known.key_envs) == ("Anthropic", BASE_URL, (KEY_ENV,))
+    assert known.needs_key
+    assert (house.title, house.base_url, house.key_envs) == ("house", "http://house", ("HOUSE_KEY",))
+    assert {known.models_path, house.models_path} == {"/v1/models?limit=1000"}
+    assert {known.place.ca_bundle, house.place.ca_bundle} == {"/ca.pem"}
+    (moved,) = providers(AnthropicConfig(base_url="http://elsewhere"), {})
+    assert not moved.needs_key

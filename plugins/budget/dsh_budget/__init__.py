@@ -15,7 +15,7 @@ from dsh import hookimpl
 if TYPE_CHECKING:
     from dsh import Agent, Harness, Request
     from dsh.agents import AgentStatus
-    from dsh.cli.commands import Commands
+    from dsh.commands import Commands
     from dsh.llm.chunks import ChunkStream
     from dsh.session.store import EventTypes
 
@@ -42,21 +42,18 @@ def session_event_types(types: EventTypes) -> None:
 
 @hookimpl
 def dsh_configure(harness: Harness) -> None:
-    """Read the tables ``[budget]`` and ``[models]``."""
+    """Read the table ``[budget]``."""
     from .account import Budget
-    from .settings import BudgetConfig, prices_of
+    from .settings import BudgetConfig
 
-    _budgets[harness] = Budget(harness.config.section("budget", BudgetConfig), prices_of(harness.config))
+    _budgets[harness] = Budget(harness.config.section("budget", BudgetConfig), harness.models)
 
 
 @hookimpl(tryfirst=True)
 async def agent_factory(harness: Harness) -> None:
-    """Read the data set of prices, if money is limited: here is the last chance to wait before there are agents."""
-    budget = _budgets[harness]
-    if budget.config.max_usd is not None:
-        import trio
-
-        await trio.to_thread.run_sync(budget.prices.load)
+    """Have the prices read, if money is limited: here is the last chance to wait before there are agents."""
+    if _budgets[harness].config.max_usd is not None:
+        await harness.models.load()
 
 
 @hookimpl

@@ -10,9 +10,10 @@ from attrs import define, frozen
 from dsh import Agent, ConfigError, LimitError, StashKey, TokenUsage
 from dsh.durations import spoken
 from dsh.llm.chunks import ChunkStream
+from dsh.models import Models
 
 from .events import BudgetReached
-from .prices import Prices, tokens_of
+from .prices import cost_of, missing, tokens_of
 from .settings import BudgetConfig
 from .watch import Watched
 
@@ -59,7 +60,7 @@ class Budget:
     """The limits of a harness."""
 
     config: BudgetConfig
-    prices: Prices
+    models: Models
 
     @property
     def measures(self) -> bool:
@@ -76,8 +77,8 @@ class Budget:
             return
         header = agent.session.request_header()
         model = agent.options.model or (header.config.model if header is not None else "")
-        if model and not self.prices.knows(model):
-            raise ConfigError(f"budget.max_usd cannot be kept: {self.prices.missing(model)}", code="PRICE_UNKNOWN")
+        if model and self.models.facts(model).price is None:
+            raise ConfigError(f"budget.max_usd cannot be kept: {missing(model)}", code="PRICE_UNKNOWN")
 
     def start_clock(self, root: Agent) -> None:
         """Let the time of a run begin, if it is limited and has not begun."""
@@ -109,8 +110,8 @@ class Budget:
         account = account_of(agent)
         self._check_time(agent, account)
         self._check_spent(agent, account)
-        if self.config.max_usd is not None and not self.prices.knows(model):
-            self._refuse(agent, "LIMIT_PRICE_UNKNOWN", self.prices.missing(model))
+        if self.config.max_usd is not None and self.models.facts(model).price is None:
+            self._refuse(agent, "LIMIT_PRICE_UNKNOWN", missing(model))
 
     def watched(self, agent: Agent, model: str, stream: ChunkStream) -> ChunkStream:
         """`stream`, whose tokens are counted as they are told."""
@@ -119,7 +120,7 @@ class Budget:
         def used(usage: TokenUsage) -> None:
             account.tokens += tokens_of(usage)
             if self.config.max_usd is not None:
-                account.usd += self.prices.cost(model, usage) or 0.0
+                account.usd += cost_of(self.models, model, usage) or 0.0
 
         def untold() -> None:
             account.unmeasured = model

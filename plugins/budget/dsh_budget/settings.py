@@ -1,30 +1,19 @@
-"""The tables ``[budget]`` and ``[models]``."""
+"""The table ``[budget]``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Attribute, field, frozen
 
 from dsh.durations import seconds_in
 
-if TYPE_CHECKING:
-    from dsh import Config
-
-    from .prices import Prices
-
-__all__ = ["BudgetConfig", "ModelConfig", "Price", "prices_of"]
+__all__ = ["BudgetConfig"]
 
 
 def _above_zero(instance: object, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and not 0 < value < float("inf"):
         raise ValueError(f"{attribute.name} must be more than 0, got {value:g}")
-
-
-def _not_negative(instance: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not 0 <= value < float("inf"):
-        raise ValueError(f"{attribute.name} must not be less than 0, got {value:g}")
 
 
 def _time(value: Any) -> float | None:
@@ -50,38 +39,3 @@ class BudgetConfig:
     max_tokens: int | None = field(default=None, validator=_above_zero)
     max_usd: float | None = field(default=None, validator=_above_zero)
     timeout: Any = field(default=None, converter=_time, validator=_above_zero)
-
-
-@frozen
-class Price:
-    """Dollars a million tokens.  Cached input costs as much as other input where nothing is said."""
-
-    input: float = field(validator=_not_negative)
-    output: float = field(validator=_not_negative)
-    cache_read: float | None = field(default=None, validator=_not_negative)
-    cache_write: float | None = field(default=None, validator=_not_negative)
-
-
-@frozen
-class ModelConfig:
-    """One of ``[models."provider/model"]``.
-
-    Attributes:
-        context_window, max_output: tokens; for those who ask for them.
-    """
-
-    context_window: int | None = field(default=None, validator=_above_zero)
-    max_output: int | None = field(default=None, validator=_above_zero)
-    price: Price | None = None
-
-
-def prices_of(config: Config) -> Prices:
-    """The prices that the settings give, before those of the data set.
-
-    Raises:
-        ConfigError: the table ``[models]`` is wrong.
-    """
-    from .prices import Prices
-
-    models: Mapping[str, ModelConfig] = config.section("models", dict[str, ModelConfig])
-    return Prices({name: model.price for name, model in models.items() if model.price is not None})

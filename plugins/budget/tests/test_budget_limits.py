@@ -17,6 +17,7 @@ from dsh import Agent, AgentOptions, CallConfig, ConfigError, Request, RunResult
 from dsh.config import Config
 from dsh.llm.chunks import Usage
 from dsh.llm.scripted import Reply, fail, reply
+from dsh.models import CollectedFacts, ModelFacts, Price
 from dsh.session.events import TurnEnd
 from dsh.testing import (
     ScriptedModel,
@@ -136,12 +137,12 @@ async def test_a_model_without_a_price_that_is_chosen_later_is_not_asked() -> No
         assert model.requests == []
 
 
-async def test_the_local_model_costs_nothing() -> None:
-    model = ScriptedModel(text("done"), provider="local")
-    config = limits(max_usd=0.01)
-    async with memory_agent(
-        model=model, plugins=PLUGINS, config=config, options=AgentOptions(model="local/small")
-    ) as agent:
+async def test_a_plugin_that_knows_a_price_is_heard_before_an_agent_starts() -> None:
+    async def model_facts(facts: CollectedFacts) -> None:
+        facts.add("house", lambda model: ModelFacts(price=Price(0.0, 0.0)))
+
+    house = plugin_of(model_facts=model_facts)
+    async with memory_agent(text("done"), plugins={**PLUGINS, "house": house}, config=limits(max_usd=0.01)) as agent:
         assert ended(await agent.run("go")) == ("completed", None)
 
 

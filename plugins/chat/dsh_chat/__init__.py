@@ -1,11 +1,11 @@
 """Models behind chat-completions services: DeepSeek, OpenAI and everything that speaks as they do.
 
-``deepseek`` and ``openai`` need only their key in the environment; any other service is a table::
+Services that have a profile (`dsh_chat.profiles`) need only their key; any other is a table::
 
-    [providers.groq]
-    base_url = "https://api.groq.com/openai/v1"
-    key_env = "GROQ_API_KEY"
-    models = ["openai/gpt-oss-120b"]
+    [providers.house]
+    base_url = "https://models.house/v1"
+    key_env = "HOUSE_API_KEY"
+    models = ["small"]
 
 A plugin that brings a service of its own implements ``chat_providers``::
 
@@ -19,6 +19,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from attrs import evolve
+
 from dsh import hookimpl, hookspec
 from dsh.hooks.collector import Collector
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from dsh.jsonvalue import Json
     from dsh.llm.adapter import Adapters
     from dsh.llm.http.service import Connect
+    from dsh.llm.http.settings import NetworkConfig
     from dsh.secrets import Secrets
     from dsh_chat.providers import Provider, ProviderSettings
 
@@ -99,7 +102,7 @@ def dsh_configure(harness: Harness) -> None:
     from dsh_chat.providers import secret_values
 
     # The hook for secrets does not know the tables, in which further variables are named.
-    for name, value in secret_values(_tables(harness), os.environ).items():
+    for name, value in secret_values(_tables(harness), harness.credentials.environ).items():
         harness.secrets.add(value, name)
 
 
@@ -127,12 +130,20 @@ def _tables(harness: Harness) -> dict[str, ProviderSettings]:
 
 def _providers(harness: Harness) -> list[Provider]:
     """Every service, each name once: tables before plugins before what is built in."""
-    from dsh_chat.providers import BUILT_IN, built_in, configured
+    from dsh_chat.profiles import PROFILES
+    from dsh_chat.providers import built_in, configured
 
-    tables = _tables(harness)
-    found = {name: built_in(name, os.environ) for name in BUILT_IN}
+    tables, environ = _tables(harness), harness.credentials.environ
+    found = {name: built_in(name, environ) for name in PROFILES}
     providers = Providers()
     cast("ChatHooks", harness.hook).chat_providers(harness=harness, providers=providers)
     found.update({provider.name: provider for provider in providers})
-    found.update({name: configured(name, table, os.environ) for name, table in tables.items()})
-    return list(found.values())
+    found.update({name: configured(name, table, environ) for name, table in tables.items()})
+    ca_bundle = _network(harness).ca_bundle
+    return [evolve(provider, ca_bundle=ca_bundle) for provider in found.values()]
+
+
+def _network(harness: Harness) -> NetworkConfig:
+    from dsh.llm.http.settings import NetworkConfig
+
+    return harness.config.section("network", NetworkConfig)

@@ -13,14 +13,29 @@ from attrs import frozen
 
 from dsh.jsonvalue import Json, dumps, loads
 from dsh.llm.adapter import Request
+from dsh.llm.http.wire import written
 from dsh.messages import Message, Reasoning, ToolCallBlock, ToolResultBlock, ToolSchema, text_of
-from dsh_chat.dialect import Dialect
+from dsh_chat.dialect import Dialect, put
 
 __all__ = ["NO_TEXT", "Encoder", "Part", "call_arguments", "call_name", "own_thought"]
 
 _HEADS = 128
+_LONGEST_ID = 40
+"""Services give their own calls longer ids, and refuse those of others: OpenAI takes so many characters."""
 NO_TEXT = "(no output)"
+_RESULT, _ANSWER = b'{"role":"tool"', b'{"role":"assistant"'
 _NO_RESULT = "(the call was not answered)"
+_SHAPING = (
+    "dialect",
+    "send_reasoning",
+    "reasoning_field",
+    "empty_reasoning",
+    "sealed_field",
+    "system_role",
+    "tool_id_length",
+    "after_results",
+)
+"""The switches by which a message's bytes differ."""
 _BAD_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -59,8 +74,10 @@ class Encoder:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._memo_key = f"{dialect.dialect}:{dialect.send_reasoning}:{dialect.reasoning_field}:{dialect.system_role}"
+        self._memo_key = ":".join(str(getattr(dialect, name)) for name in _SHAPING)
         self._heads: dict[tuple[object, ...], _Head] = {}
+        said = dialect.after_results
+        self._bridge = None if said is None else dumps({"role": "assistant", "content": said})
 
     def body(self, request: Request, model: str) -> bytes:
         """The body that asks `model` for the answer to `request`."""
@@ -72,7 +89,7 @@ class Encoder:
 
     def _head(self, request: Request, model: str) -> bytes:
         """Everything before the first message, with the system prompt as one."""
-        key = (model, request.system, request.temperature, request.max_tokens, request.stop)
+        key = (model, request.system, request.temperature, request.max_tokens, request.stop, request.reasoning_effort)
         known = self._heads.pop(key, None)
         if known is None or (known.tools is not request.tools and known.tools != request.tools):
             known = _Head(request.tools, self._encode_head(request, model))
@@ -88,17 +105,16 @@ class Encoder:
             fields["stream_options"] = {"include_usage": True}
         if dialect.thinking is not None:
             fields["thinking"] = {"type": dialect.thinking}
-        if dialect.reasoning_effort is not None:
-            fields["reasoning_effort"] = dialect.reasoning_effort
-        if request.temperature is not None:
-            fields["temperature"] = request.temperature
-        if request.max_tokens is not None:
-            fields[dialect.max_tokens_field] = request.max_tokens
-        if request.stop:
-            fields["stop"] = list(request.stop)
+        dialect.ask_effort(fields, request.reasoning_effort or dialect.reasoning_effort)
+        for name, place in (("temperature", "temperature"), ("max_tokens", dialect.max_tokens_field), ("stop", "stop")):
+            value = getattr(request, name)
+            if value not in (None, ()) and name not in dialect.unsupported:
+                put(fields, place, list(value) if name == "stop" else value)
         fields.update(dialect.extra_body)
         if request.tools:
             fields["tools"] = [_tool(tool) for tool in request.tools]
+            if dialect.parallel_tool_calls is not None:
+                fields["parallel_tool_calls"] = dialect.parallel_tool_calls
         head = dumps(fields)[:-1] + b',"messages":['
         if request.system:
             head += dumps({"role": dialect.system_role, "content": request.system}) + b","
@@ -109,7 +125,7 @@ class Encoder:
         maker = "" if self._dialect.send_reasoning == "never" else model
         memo_key, list_key = f"{self._memo_key}:{maker}", f"{self._memo_key}:{maker}:list"
         parts, known = self._take_over(messages, list_key)
-        ordered = _Order(parts, self._result)
+        ordered = _Order(parts, self._result, self._bridge)
         for message in messages[known:]:
             part = message.memo.get(memo_key)
             if part is None:
@@ -135,21 +151,31 @@ class Encoder:
         return [], 0
 
     def _encode(self, message: Message, maker: str) -> Part:
-        text = text_of(message.content)
         if message.role == "assistant":
-            return self._assistant(message, text, maker)
+            return self._assistant(message, text_of(message.content), maker)
+        text = written(message.content)
         if message.role == "system":
             return Part(dumps({"role": self._dialect.system_role, "content": text}))
         results = []
         for block in message.content:
             if isinstance(block, ToolResultBlock):
-                said = text_of(block.content) or NO_TEXT
+                said = written(block.content) or NO_TEXT
                 results.append((block.tool_call_id, self._result(block.tool_call_id, said), said))
         data = _said(text) if text or not results else b""
         return Part(data, results=tuple(results))
 
     def _result(self, call: str, text: str) -> bytes:
-        return dumps({"role": "tool", "tool_call_id": call, "content": text})
+        return dumps({"role": "tool", "tool_call_id": self._id(call), "content": text})
+
+    def _id(self, call: str) -> str:
+        """The id of a call, as the service takes it."""
+        length = self._dialect.tool_id_length
+        if len(call) <= _LONGEST_ID if length is None else len(call) == length and call.isascii() and call.isalnum():
+            return call
+        from base64 import b32encode
+        from hashlib import sha256
+
+        return b32encode(sha256(call.encode("utf-8", "surrogatepass")).digest()).decode()[: length or _LONGEST_ID]
 
     def _assistant(self, message: Message, text: str, maker: str) -> Part:
         calls = [block for block in message.content if isinstance(block, ToolCallBlock)]
@@ -159,24 +185,33 @@ class Encoder:
         wire: dict[str, Json] = {"role": "assistant", "content": text}
         send = self._dialect.send_reasoning
         if send == "always" or (send == "tool-calls" and calls):
-            thoughts = (
-                block.text for block in message.content if isinstance(block, Reasoning) and own_thought(block, maker)
-            )
-            wire[self._dialect.reasoning_field] = "".join(thoughts)
+            own = [block for block in message.content if isinstance(block, Reasoning) and own_thought(block, maker)]
+            if self._dialect.sealed_field and (sealed := _sealed(own)):
+                wire[self._dialect.sealed_field] = sealed
+            elif (thought := "".join(block.text for block in own)) or self._dialect.empty_reasoning:
+                wire[self._dialect.reasoning_field] = thought
         if calls:
-            wire["tool_calls"] = [_call(call) for call in calls]
+            wire["tool_calls"] = [self._call(call) for call in calls]
         return Part(dumps(wire), calls=tuple(dict.fromkeys(call.id for call in calls)), closing=True)
+
+    def _call(self, call: ToolCallBlock) -> Json:
+        function = {"name": call_name(call), "arguments": call_arguments(call)}
+        return {"id": self._id(call.id), "type": "function", "function": function}
 
 
 class _Order:
     """Puts encoded messages where a service wants them, as long as nothing is open at the end."""
 
-    __slots__ = ("_held", "_open", "_parts", "_result")
+    __slots__ = ("_bridge", "_held", "_open", "_parts", "_result")
 
-    def __init__(self, parts: list[bytes], result: Callable[[str, str], bytes]) -> None:
-        """Args: result: makes the answer to a call."""
+    def __init__(self, parts: list[bytes], result: Callable[[str, str], bytes], bridge: bytes | None) -> None:
+        """Args:
+        result: makes the answer to a call.
+        bridge: what comes between results and what is no answer to them.
+        """
         self._parts = parts
         self._result = result
+        self._bridge = bridge
         self._open: list[str] = []
         self._held: list[bytes] = []
 
@@ -194,24 +229,33 @@ class _Order:
                     self._parts.append(answer)
                 else:
                     # Nobody called, so services take it only as something a person said.
-                    (self._held if self._open else self._parts).append(_said(text))
+                    self._put(_said(text))
             if not self._open and self._held:
                 self.close()
         if not part.data:
             return
         if part.closing and self._open:
             self.close()
-        (self._held if self._open else self._parts).append(part.data)
+        self._put(part.data)
         if part.calls:
             self._open = list(part.calls)
+
+    def _put(self, data: bytes) -> None:
+        if self._open:
+            self._held.append(data)
+            return
+        if self._bridge and self._parts and self._parts[-1].startswith(_RESULT) and not data.startswith(_ANSWER):
+            self._parts.append(self._bridge)
+        self._parts.append(data)
 
     def close(self) -> None:
         """Answer what is open, and let go of what waited."""
         for call in self._open:
             self._parts.append(self._result(call, _NO_RESULT))
         self._open = []
-        self._parts.extend(self._held)
-        self._held.clear()
+        held, self._held = self._held, []
+        for data in held:
+            self._put(data)
 
 
 def _tool(tool: ToolSchema) -> Json:
@@ -225,9 +269,16 @@ def _said(text: str) -> bytes:
     return dumps({"role": "user", "content": text})
 
 
-def _call(call: ToolCallBlock) -> Json:
-    function = {"name": call_name(call), "arguments": call_arguments(call)}
-    return {"id": call.id, "type": "function", "function": function}
+def _sealed(thoughts: list[Reasoning]) -> list[Json]:
+    """What the service itself made of its model's thoughts, as `Translator` kept it."""
+    found: list[Json] = []
+    for thought in thoughts:
+        try:
+            made = loads(thought.data) if thought.data else None
+        except ValueError:
+            continue
+        found += made if isinstance(made, list) else []
+    return found
 
 
 def call_name(call: ToolCallBlock) -> str:

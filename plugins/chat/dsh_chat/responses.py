@@ -19,12 +19,12 @@ class ResponsesEncoder(Encoder):
         if dialect.send_reasoning != "never":
             # What only the service can read has to come along, to be sent back.
             fields["include"] = ["reasoning.encrypted_content"]
-        if dialect.reasoning_effort is not None:
-            fields["reasoning"] = {"effort": dialect.reasoning_effort}
-        if request.temperature is not None:
-            fields["temperature"] = request.temperature
-        if request.max_tokens is not None:
-            fields["max_output_tokens"] = request.max_tokens
+        if (level := request.reasoning_effort or dialect.reasoning_effort) and dialect.effort_field:
+            fields["reasoning"] = {"effort": dialect.efforts.get(level, level)}
+        for name, place in (("temperature", "temperature"), ("max_tokens", "max_output_tokens")):
+            value = getattr(request, name)
+            if value is not None and name not in dialect.unsupported:
+                fields[place] = value
         fields.update(dialect.extra_body)
         if request.tools:
             fields["tools"] = [
@@ -37,12 +37,14 @@ class ResponsesEncoder(Encoder):
                 }
                 for tool in request.tools
             ]
+            if dialect.parallel_tool_calls is not None:
+                fields["parallel_tool_calls"] = dialect.parallel_tool_calls
         if request.system:
             fields["instructions"] = request.system
         return dumps(fields)[:-1] + b',"input":['
 
     def _result(self, call: str, text: str) -> bytes:
-        return dumps({"type": "function_call_output", "call_id": call, "output": text})
+        return dumps({"type": "function_call_output", "call_id": self._id(call), "output": text})
 
     def _assistant(self, message: Message, text: str, maker: str) -> Part:
         calls: dict[str, ToolCallBlock] = {}
@@ -59,7 +61,7 @@ class ResponsesEncoder(Encoder):
         while blocks and isinstance(blocks[-1], Reasoning):
             # Thoughts are refused without what they led to.
             blocks.pop()
-        return Part(b",".join(_item(block) for block in blocks), calls=tuple(calls), closing=True)
+        return Part(b",".join(self._item(block) for block in blocks), calls=tuple(calls), closing=True)
 
     def _is_sent(self, block: Text | Reasoning, maker: str) -> bool:
         """Whether there is anything in it; what only the service can read goes to its maker alone."""
@@ -69,15 +71,14 @@ class ResponsesEncoder(Encoder):
             return False
         return bool(block.data or block.text) and block.signature is None
 
-
-def _item(block: Block) -> bytes:
-    if isinstance(block, ToolCallBlock):
-        name, arguments = call_name(block), call_arguments(block)
-        return dumps({"type": "function_call", "call_id": block.id, "name": name, "arguments": arguments})
-    if isinstance(block, Reasoning):
-        return dumps(_thought(block))
-    assert isinstance(block, Text)
-    return dumps({"role": "assistant", "content": block.text})
+    def _item(self, block: Block) -> bytes:
+        if isinstance(block, ToolCallBlock):
+            call, name, arguments = self._id(block.id), call_name(block), call_arguments(block)
+            return dumps({"type": "function_call", "call_id": call, "name": name, "arguments": arguments})
+        if isinstance(block, Reasoning):
+            return dumps(_thought(block))
+        assert isinstance(block, Text)
+        return dumps({"role": "assistant", "content": block.text})
 
 
 def _thought(block: Reasoning) -> Json:

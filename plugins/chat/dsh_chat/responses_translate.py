@@ -11,6 +11,7 @@ from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
 from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
 from dsh.messages import Block, FinishReason, Reasoning, Text, ToolCallBlock
+from dsh_chat.dialect import Dialect
 from dsh_chat.usage import response_usage
 
 __all__ = ["ResponsesTranslator"]
@@ -39,7 +40,7 @@ class ResponsesTranslator:
     finish come together, from `finish`.
     """
 
-    def __init__(self, provider: str, maker: str | None = None) -> None:
+    def __init__(self, provider: str, maker: str | None = None, dialect: Dialect | None = None) -> None:
         """Args: maker: the model that is asked, as in its request, by which its thoughts are known again."""
         self._provider = provider
         self._maker = maker
@@ -68,8 +69,8 @@ class ResponsesTranslator:
         wire = parse(self._provider, payload)
         try:
             self._take(wire, out, payload.__class__ is ErrorData)
-        except (AttributeError, TypeError, KeyError) as error:
-            raise malformed(self._provider, dumps(wire)) from error
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise malformed(self._provider, wire) from error
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.
@@ -80,8 +81,8 @@ class ResponsesTranslator:
         if self._failure is not None:
             raise self._failure
         out: list[Chunk] = [BlockEnd(block.index, self._block(block)) for block in self._blocks]
-        if isinstance(usage := self._response.get("usage"), dict):
-            out.append(Usage(counted(self._provider, usage, response_usage)))
+        if (usage := counted(self._response.get("usage"), response_usage)) is not None:
+            out.append(Usage(usage))
         out.append(Finish(self._reason()))
         return out
 
@@ -93,7 +94,9 @@ class ResponsesTranslator:
         elif kind in _THOUGHTS:
             self._say("reasoning", self._key(wire), wire["delta"], out)
         elif kind == "response.function_call_arguments.delta":
-            self._argue(self._call(self._key(wire)), wire["delta"], out)
+            # The item that says whose arguments these are may come behind them.
+            key = self._key(wire)
+            self._argue(self._find("tool-call", key) or self._open("tool-call", key, out), wire["delta"], out)
         elif kind == "response.reasoning_summary_part.added":
             if wire.get("summary_index") and (block := self._find("reasoning", self._key(wire))):
                 self._say("reasoning", block.key, "\n\n", out)
@@ -114,16 +117,18 @@ class ResponsesTranslator:
         """An answer that was not streamed, or a complaint in its place."""
         if wire.get("error") or wire.get("object") != "response":
             if not {"error", "detail", "message"} & wire.keys():
-                raise malformed(self._provider, dumps(wire))
+                raise malformed(self._provider, wire)
             raise stream_failure(self._provider, wire)
-        for index, item in enumerate(wire.get("output") or ()):
-            self._item({"item": item, "output_index": index}, out)
         self._end(wire, out)
 
     def _end(self, response: dict[str, Any], out: list[Chunk]) -> None:
         self._response = response
         if response.get("error") or response.get("status") == "failed":
             raise stream_failure(self._provider, response)
+        if not self._blocks:
+            # Some services tell in the end alone what the answer is.
+            for index, item in enumerate(response.get("output") or ()):
+                self._item({"item": item, "output_index": index}, out)
         self._failure = None
         self.done = True
 
@@ -148,16 +153,10 @@ class ResponsesTranslator:
             out.append(TextDelta(block.index, piece) if kind == "text" else ReasoningDelta(block.index, piece))
 
     def _open_call(self, wire: dict[str, Any], out: list[Chunk]) -> _Block:
-        block = self._open("tool-call", self._key(wire), out)
-        item = wire["item"]
+        key, item = self._key(wire), wire["item"]
+        block = self._find("tool-call", key) or self._open("tool-call", key, out)
         block.id, block.name = str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or "")
         out.append(ToolCallDelta(block.index, block.id, block.name or None))
-        return block
-
-    def _call(self, key: object) -> _Block:
-        block = self._find("tool-call", key)
-        if block is None:
-            raise KeyError(key)
         return block
 
     def _argue(self, block: _Block, piece: str, out: list[Chunk]) -> None:
@@ -169,9 +168,12 @@ class ResponsesTranslator:
         item, key = wire["item"], self._key(wire)
         kind = item.get("type")
         if kind == "function_call":
-            block = self._find("tool-call", key) or self._open_call(wire, out)
+            block = self._find("tool-call", key)
+            if block is None or not block.id:
+                block = self._open_call(wire, out)
             if not block.pieces:
-                self._argue(block, item.get("arguments") or "", out)
+                arguments = item.get("arguments") or ""
+                self._argue(block, arguments if isinstance(arguments, str) else dumps(arguments).decode(), out)
             return
         mine = {"message": "text", "reasoning": "reasoning"}.get(kind)
         if mine is None:
@@ -196,10 +198,13 @@ class ResponsesTranslator:
         why = (self._response.get("incomplete_details") or {}).get("reason")
         if why == "max_output_tokens":
             return FinishReason("max-tokens")
+        if why == "content_filter":
+            text = f"{self._provider} withheld the answer for what is in it ({why})"
+            return FinishReason("error", text, "REFUSED")
         if why or self._response.get("status") not in (None, "completed"):
             why = str(why or self._response["status"])
             text = f"{self._provider} ended the answer with the reason {shorten(why, 80)!r}"
-            return FinishReason("error", text, why.upper())
+            return FinishReason("error", text, shorten(why.upper(), 80))
         if any(block.kind == "tool-call" for block in self._blocks):
             return FinishReason("tool-calls")
         return FinishReason("refusal" if self._refused else "stop")

@@ -13,7 +13,8 @@ from dsh.llm.http.failures import shorten, stream_failure
 from dsh.llm.http.sse import ErrorData
 from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
 from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
-from dsh_chat.usage import token_usage
+from dsh_chat.dialect import Dialect
+from dsh_chat.usage import UsageReader
 
 __all__ = ["Translator"]
 
@@ -29,7 +30,9 @@ _FINISHES = {
     "max_tokens": "max-tokens",
     "model_length": "max-tokens",
 }
-_REASONING = ("reasoning_content", "reasoning", "thinking")
+_REFUSALS = ("content_filter", "sensitive", "safety", "blocked", "prohibited_content")
+_FIRST = (0, None, "0")
+PLAIN = Dialect()
 
 
 class Translator:
@@ -39,10 +42,13 @@ class Translator:
     appear.  Their ends, the usage and the finish come together, from `finish`.
     """
 
-    def __init__(self, provider: str, maker: str | None = None) -> None:
+    def __init__(self, provider: str, maker: str | None = None, dialect: Dialect = PLAIN) -> None:
         """Args: maker: the model that is asked, as in its request, by which its thoughts are known again."""
         self._provider = provider
         self._maker = maker
+        self._dialect = dialect
+        self._thoughts = dialect.reasoning_fields
+        self._sealed: list[dict[str, Any]] = []
         self._blocks: list[tuple[str, OpenBlock]] = []
         self._text: OpenBlock | None = None
         self._thought: OpenBlock | None = None
@@ -83,7 +89,7 @@ class Translator:
             if usage := wire.get("usage"):
                 self._usage = usage
             for choice in choices or ():
-                if choice.get("index"):
+                if choice.get("index") not in _FIRST:
                     continue
                 delta = choice.get("delta")
                 if delta is None:
@@ -92,10 +98,10 @@ class Translator:
                     self._delta(delta, out)
                 if reason := choice.get("finish_reason"):
                     self._finish = str(reason)
-                    # Groq had its counters in a place of their own.
-                    self._usage = self._usage or (wire.get("x_groq") or {}).get("usage")
-        except (AttributeError, TypeError, KeyError) as error:
-            raise malformed(self._provider, dumps(wire)) from error
+                    # Groq has its counters in a place of their own, and Moonshot in this one.
+                    self._usage = self._usage or (wire.get("x_groq") or {}).get("usage") or choice.get("usage")
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise malformed(self._provider, wire) from error
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.
@@ -110,12 +116,13 @@ class Translator:
             if kind == "text":
                 out.append(BlockEnd(block.index, Text(block.text())))
             elif kind == "reasoning":
-                out.append(BlockEnd(block.index, Reasoning(block.text(), model=self._maker)))
+                sealed = dumps(self._sealed).decode() if self._sealed else None
+                out.append(BlockEnd(block.index, Reasoning(block.text(), data=sealed, model=self._maker)))
             else:
                 call = ToolCallBlock(block.id or f"call-{block.index}", block.name, block.text())
                 out.append(BlockEnd(block.index, call))
-        if isinstance(self._usage, dict):
-            out.append(Usage(counted(self._provider, self._usage, token_usage)))
+        if (usage := counted(self._usage, UsageReader.of(self._dialect))) is not None:
+            out.append(Usage(usage))
         out.append(Finish(self._reason()))
         return out
 
@@ -123,9 +130,12 @@ class Translator:
         if self._finish is None:
             return FinishReason("tool-calls" if self._calls else "stop")
         kind = _FINISHES.get(self._finish.lower())
+        if self._finish.lower() in _REFUSALS:
+            text = f"{self._provider} withheld the answer for what is in it ({shorten(self._finish, 80)})"
+            return FinishReason("error", text, "REFUSED")
         if kind is None:
             text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
-            return FinishReason("error", text, self._finish.upper())
+            return FinishReason("error", text, shorten(self._finish.upper(), 80))
         return FinishReason("refusal" if self._refused and kind == "stop" else kind)
 
     def _delta(self, delta: dict[str, Any], out: list[Chunk]) -> None:
@@ -133,11 +143,13 @@ class Translator:
         if content and content.__class__ is str and (len(delta) == 1 or (len(delta) == 2 and "role" in delta)):
             self._say(content, out)
             return
-        for name in _REASONING:
+        for name in self._thoughts:
             thought = delta.get(name)
             if thought and thought.__class__ is str:
                 self._think(thought, out)
                 break
+        if self._dialect.sealed_field and (sealed := delta.get(self._dialect.sealed_field)):
+            self._seal(sealed, out)
         if content:
             if content.__class__ is str:
                 self._say(content, out)
@@ -169,6 +181,21 @@ class Translator:
         else:
             block.pieces.append(text)
         out.append(ReasoningDelta(block.index, text))
+
+    def _seal(self, pieces: Any, out: list[Chunk]) -> None:
+        """Keep what goes back as it came; text that comes in pieces is joined."""
+        if self._thought is None:
+            self._thought = self._open("reasoning", out)
+        for piece in pieces:
+            last = self._sealed[-1] if self._sealed else {}
+            same = all(last.get(name) == piece.get(name) for name in ("type", "index", "id"))
+            if not same or piece.get("data"):
+                self._sealed.append(dict(piece))
+                continue
+            for name, value in piece.items():
+                joined = name in ("text", "summary") and isinstance(last.get(name), str) and isinstance(value, str)
+                if value:
+                    last[name] = last[name] + value if joined else value
 
     def _open(self, kind: str, out: list[Chunk], key: object = None) -> OpenBlock:
         block = OpenBlock(len(self._blocks), key)

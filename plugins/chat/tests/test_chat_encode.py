@@ -109,7 +109,7 @@ def test_dialect_is_data() -> None:
     [
         (Message("system", "s"), [{"role": "system", "content": "s"}]),
         (Message("user", [Text("a"), Text("b")]), [{"role": "user", "content": "ab"}]),
-        (Message("user", [OtherBlock({"type": "image"})]), [{"role": "user", "content": ""}]),
+        (Message("user", [OtherBlock({"type": "hint"})]), [{"role": "user", "content": ""}]),
         (Message("assistant", [Text("a"), Reasoning("r"), Text("b")]), [{"role": "assistant", "content": "ab"}]),
         (Message("assistant", [Reasoning("r")]), []),
         (Message("assistant", " \n"), []),

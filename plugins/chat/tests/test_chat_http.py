@@ -447,6 +447,55 @@ async def test_server_that_is_started_first_is_asked_for_once_and_again_when_gon
     assert b"Bearer local-key-1" in server.requests[-1][0]
 
 
+def cut_key(around: bytes, before: int) -> bytes:
+    return b'{"error":{"message":"%s sk-secret-123456 %s"}}' % (around * before, around * 2000)
+
+
+@pytest.mark.parametrize("before", range(640, 668, 3))
+async def test_key_is_in_no_message_where_that_is_cut(server: Server, before: int) -> None:
+    body = cut_key(b"a", before)
+    server.scripts = [[b"HTTP/1.1 400 x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)]]
+    error = await failure(server.open(Provider("house", server.url, api_key="sk-secret-123456")))
+    assert "sk-s" not in str(error)
+
+
+async def test_what_a_redirect_gives_away_is_not_shown(server: Server) -> None:
+    place = b"https://me:pass-word@other.example/v1?token=tok-en#x"
+    server.scripts = [[b"HTTP/1.1 307 x\r\nlocation: %s\r\ncontent-length: 0\r\n\r\n" % place]]
+    error = await failure(adapter_for(server))
+    assert "redirects to https://other.example/v1 (HTTP 307)" in str(error)
+
+
+async def test_head_that_trickles_in_is_a_timeout(server: Server) -> None:
+    trickle: list[Step] = [step for _ in range(10_000) for step in (b"x", 0.02)]
+    server.scripts = [[b"HTTP/1.1 200 OK\r\nx-slow: ", *trickle]]
+    error = await failure(adapter_for(server, first_byte=0.2))
+    assert (error.code, error.retryable) == ("TIMEOUT", True)
+
+
+async def test_what_an_error_says_is_not_waited_for_without_end(server: Server) -> None:
+    trickle: list[Step] = [step for _ in range(10_000) for step in (chunk(b"x"), 0.02)]
+    server.scripts = [[HEAD.replace(b"200 OK", b"503 x"), *trickle]]
+    error = await failure(adapter_for(server, between=0.3))
+    assert (error.code, error.retryable) == ("OVERLOADED", True)
+
+
+async def test_answer_in_one_piece_that_trickles_in_is_a_timeout(server: Server) -> None:
+    trickle: list[Step] = [step for _ in range(10_000) for step in (chunk(b" "), 0.02)]
+    server.scripts = [[HEAD, chunk(b"{"), *trickle]]
+    error = await failure(adapter_for(server, first_byte=0.1))
+    assert (error.code, error.retryable) == ("TIMEOUT", True)
+
+
+@pytest.mark.parametrize("sign", [b": still there\n\n", b": still there\n", event({}), b'data: {"choices":[]}\n\n'])
+async def test_service_that_says_nothing_but_that_it_lives_is_a_timeout(server: Server, sign: bytes) -> None:
+    signs: list[Step] = [step for _ in range(10_000) for step in (chunk(sign), 0.02)]
+    server.scripts = [[HEAD, *signs]]
+    error = await failure(adapter_for(server, first_byte=0.1))
+    assert (error.code, error.retryable) == ("TIMEOUT", True)
+    assert "nothing but that it lives" in str(error)
+
+
 async def test_answer_without_an_end_is_given_up(server: Server) -> None:
     server.scripts = [[HEAD, *say(*["word"] * 200), 600.0]]
     adapter = adapter_for(server, max_answer_bytes=5_000)

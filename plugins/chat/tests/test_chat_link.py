@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import zlib
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -59,11 +61,15 @@ async def test_mock_transport_can_refuse() -> None:
         (httpx.UnsupportedProtocol("ftp://"), "UNAVAILABLE", False, "base_url"),
         (httpx.ProxyError("407 Wanted"), "UNAVAILABLE", False, "name and password"),
         (httpx.ProxyError("503 Busy"), "UNAVAILABLE", True, "the proxy refused"),
+        (httpx.DecodingError("no gzip"), "MALFORMED_RESPONSE", False, "no gzip"),
+        (httpx.TooManyRedirects("in circles"), "MALFORMED_RESPONSE", False, "in circles"),
+        (httpx.StreamClosed(), "STREAM_CLOSED", True, "without an answer"),
+        (httpx.InvalidURL("not this"), "UNAVAILABLE", False, "not this"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 async def test_what_a_transport_raises_says_who_and_why(
-    raised: httpx.TransportError, code: str, retryable: bool, words: str
+    raised: Exception, code: str, retryable: bool, words: str
 ) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         raise raised
@@ -78,12 +84,68 @@ async def test_what_a_transport_raises_says_who_and_why(
     assert error.__cause__ is raised
 
 
-async def test_compressed_answer_is_refused() -> None:
-    with pytest.raises(LlmError, match="gzip") as caught:
-        await ask(
-            lambda request: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"x"))
-        )
+class InPieces(httpx.AsyncByteStream):
+    """A body that comes byte for byte."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for place in range(len(self.body)):
+            yield self.body[place : place + 1]
+
+
+def raw_deflate(data: bytes) -> bytes:
+    return zlib.compress(data, wbits=-zlib.MAX_WBITS)
+
+
+def as_it_is(data: bytes) -> bytes:
+    return data
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        (" X-GZIP ", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", raw_deflate),
+        ("identity, gzip", gzip.compress),
+        ("", as_it_is),
+        ("none", as_it_is),
+        ("UTF-8", as_it_is),
+    ],
+)
+async def test_compressed_answers_and_errors_are_read(encoding: str, compress: Callable[[bytes], bytes]) -> None:
+    def response(status: int, body: bytes) -> httpx.Response:
+        return httpx.Response(status, headers={"content-encoding": encoding}, stream=InPieces(compress(body)))
+
+    chunks = await ask(lambda request: response(200, HELLO))
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)] == ["hello"]
+    with pytest.raises(LlmError, match="slow down") as caught:
+        await ask(lambda request: response(429, b'{"error":"slow down"}'))
+    assert caught.value.code == "RATE_LIMIT"
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
+@pytest.mark.parametrize("status", [200, 500])
+async def test_compression_that_is_not_known_is_refused(encoding: str, status: int) -> None:
+    with pytest.raises(LlmError, match=encoding) as caught:
+        await ask(lambda request: httpx.Response(status, headers={"content-encoding": encoding}, stream=InPieces(b"x")))
     assert caught.value.code == "MALFORMED_RESPONSE"
+
+
+@pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(HELLO)[:30] + b"damage" * 10], ids=["none", "torn"])
+async def test_damage_in_a_compressed_answer_is_an_error(body: bytes) -> None:
+    with pytest.raises(LlmError, match="house"):
+        await ask(lambda request: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=InPieces(body)))
+
+
+async def test_a_compressed_answer_that_is_cut_off_is_not_finished() -> None:
+    body = gzip.compress(HELLO)[:60]
+    with pytest.raises(LlmError, match="house") as caught:
+        await ask(lambda request: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=InPieces(body)))
+    assert caught.value.retryable
 
 
 async def test_address_that_httpx_refuses_is_an_error() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import dsh_chat
 import pytest
+from attrs import evolve
 from dsh_chat.adapter import ChatAdapter
 from dsh_chat.dialect import Dialect
+from dsh_chat.profiles import PROFILES
 from dsh_chat.providers import ProviderSettings, built_in, configured, offered, secret_values
 
 from dsh import Config, ConfigError, Harness, LlmError, Message, Request, hookimpl, open_harness
@@ -21,14 +23,8 @@ KEY = "sk-abcdefgh12345678"
 @pytest.fixture(autouse=True)
 def _no_services(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names no service."""
-    for name in (
-        "DEEPSEEK_API_KEY",
-        "DEEPSEEK_BASE_URL",
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-    ):
+    variables = [variable for profile in PROFILES.values() for variable in (*profile.key_envs, profile.url_env)]
+    for name in (*variables, "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
@@ -92,7 +88,7 @@ def test_table_changes_a_service_that_is_built_in() -> None:
     provider = configured("deepseek", settings, {"DEEPSEEK_API_KEY": KEY})
     assert provider.base_url == "https://api.deepseek.com"
     assert provider.models == ("new",)
-    assert provider.dialect == Dialect(send_reasoning="always", thinking="disabled")
+    assert provider.dialect == evolve(PROFILES["deepseek"].dialect, thinking="disabled")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +134,7 @@ async def test_plugin_registers_adapters_and_secrets(monkeypatch: pytest.MonkeyP
 
     found, harness = await adapters({"groq": table})
 
-    assert set(found) == {"deepseek", "openai", "groq"}
+    assert set(found) == set(PROFILES)
     assert [name for name, adapter in found.items() if adapter.configured] == ["deepseek", "groq"]
     assert found["groq"].models == ("oss",)
     shown = harness.secrets.mask(f"{KEY} gsk-0123456789")

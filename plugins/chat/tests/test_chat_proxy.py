@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 from dsh_chat.adapter import ChatAdapter
 from dsh_chat.providers import Provider
 
 from dsh import LlmError, Message, Request
 from dsh.llm.chunks import TextDelta
-from dsh.llm.http.transport import tls_context
 
 EVENTS = b"".join(
     b'data: {"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":%s}]}\n\n' % pair
@@ -175,13 +174,34 @@ async def test_hundred_requests_through_a_proxy_wait_for_nobody(
     assert len(finished) == 120
 
 
+@pytest.mark.parametrize("excepted", ["127.0.0.1", "models.example, 127.0.0.1", "*", "10.0.0.0/8, x/y,127.0.0.0/8"])
 async def test_proxy_is_passed_by_where_the_environment_says_so(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch, excepted: str
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("NO_PROXY", excepted)
     assert await text_of(Provider("house", f"http://127.0.0.1:{server.port}/v1")) == ["safe"]
     assert server.heads[0].startswith("post /v1/chat/completions")
+
+
+async def test_proxy_of_white_space_is_none(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", " ")
+    assert await text_of(Provider("house", f"http://127.0.0.1:{server.port}/v1")) == ["safe"]
+
+
+@pytest.mark.parametrize("excepted", ["10.0.0.0/8", "/", "models.example/8", "0.0.0.0/99"])
+async def test_networks_that_are_others_do_not_pass_the_proxy_by(
+    server: Server, monkeypatch: pytest.MonkeyPatch, excepted: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    assert await text_of(Provider("house", "http://192.0.2.1/v1")) == ["safe"]
+
+
+async def test_proxy_that_wants_a_password_is_named(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.port}")
+    server.answer = b"HTTP/1.1 407 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    assert "a proxy on the way wants a name and password" in str(await failure(Provider("h", "http://models.example")))
 
 
 async def test_proxy_gets_its_password_and_the_service_the_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +236,9 @@ without_socks = pytest.mark.skipif(find_spec("socksio") is not None, reason="SOC
 async def test_proxy_that_is_not_supported_is_refused(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     error = await failure(Provider("house", "https://models.example/v1"))
-    assert error.code == "UNAVAILABLE"
+    assert (error.code, error.retryable) == ("CONFIG", False)
     assert "NO_PROXY" in str(error)
+    assert "HTTPS_PROXY" in str(error)
 
 
 async def test_proxy_that_refuses_the_tunnel_is_named(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,20 +294,17 @@ async def test_tls_is_spoken_kept_and_verified(
     port = listeners[0].transport_listener.socket.getsockname()[1]
     proxies = await nursery.start(trio.serve_tcp, proxy, 0)
     provider = Provider("house", f"https://localhost:{port}")
-    try:
-        tls_context.cache_clear()
-        error = await failure(provider)
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        tls_context.cache_clear()
-        texts = await text_of(provider, 2)
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxies[0].socket.getsockname()[1]}")
-        texts += await text_of(provider, 2)
-    finally:
-        tls_context.cache_clear()
+    error = await failure(provider)
+    texts = await text_of(evolve(provider, ca_bundle=str(certificate)), 2)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    texts += await text_of(provider, 2)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxies[0].socket.getsockname()[1]}")
+    texts += await text_of(provider, 2)
 
     assert (error.code, error.retryable) == ("UNAVAILABLE", False)
     assert "self-signed" in str(error) or "self signed" in str(error)
-    assert texts == ["safe"] * 4
+    assert "SSL_CERT_FILE" in str(error)
+    assert texts == ["safe"] * 6
     assert tunnels == [f"CONNECT localhost:{port} HTTP/1.1".encode()]
 
 

@@ -198,7 +198,7 @@ async def test_call_cut_by_the_limit_says_so(tmp_path: Path) -> None:
     ("reply", "code"),
     [
         ({"status": 429, "headers": {"retry-after": "2"}, "body": '{"error":{"message":"slow"}}'}, "RATE_LIMIT"),
-        ({"status": 503, "body": '{"error":{"message":"Loading model"}}'}, "SERVER"),
+        ({"status": 503, "body": '{"error":{"message":"Loading model"}}'}, "OVERLOADED"),
         ({"status": 200, "body": '{"error":{"message":"no"}}'}, "SERVER"),
         ({"status": 200, "body": "<html><body>Welcome</body></html>"}, "MALFORMED_RESPONSE"),
         ({"status": 200, "body": ""}, "EMPTY_RESPONSE"),
@@ -253,7 +253,7 @@ async def test_responses_of_a_llama_server(transcript: Path, nursery: trio.Nurse
     if "error" in name or "503" in name:
         with pytest.raises(LlmError) as caught:
             await talk.ask()
-        wanted = {"00": "SERVER", "08": "CONTEXT_OVERFLOW", "09": "INVALID_REQUEST", "13": "SERVER"}
+        wanted = {"00": "OVERLOADED", "08": "CONTEXT_OVERFLOW", "09": "INVALID_REQUEST", "13": "SERVER"}
         assert caught.value.code == wanted[name[:2]]
         return
     answer = await talk.ask()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from dsh.llm.assembler import Assembler
 from dsh.messages import Reasoning, ToolCallBlock
 
 STREAMS = Path(__file__).parents[3] / "../shared/streams"
+SERVER = STREAMS.parent / "tools/fakesrv.py"
 FINISHES = {"stop": "stop", "tool_calls": "tool-calls", "length": "max-tokens", "none": None, "refusal": "refusal"}
 CUT = {"constructed/deepseek-cut-before-finish", "constructed/openai-cut-in-json"}
 
@@ -138,6 +141,34 @@ async def test_recorded_stream_assembles_as_expected(name: str) -> None:
         assert pieces == {**whole, "error": error}
     bytewise = summary(*await assemble(body[n : n + 1] for n in range(len(body))))
     assert bytewise == {**whole, "error": error}
+
+
+@pytest.mark.parametrize("provider", sorted({name.partition("/")[0] for name in recorded() if isinstance(name, str)}))
+async def test_recorded_streams_are_the_same_byte_by_byte_from_a_server(provider: str, tmp_path: Path) -> None:
+    """All that a service was recorded with, over one connection after the other, a byte at a time."""
+    names = [name for name in recorded() if name.startswith(f"{provider}/")]
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"sse": str((STREAMS / f"{name}.sse").resolve())} for name in names]))
+    command = [sys.executable, str(SERVER), str(script), "--port", "0", "--split", "1"]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    try:
+        with trio.fail_after(60):
+            url = bytes(await process.stdout.receive_some()).decode().strip()
+        adapter = ChatAdapter(Provider("p", f"{url}/v1"))
+        for name in names:
+            expected = json.loads((STREAMS / f"{name}.expected.json").read_bytes())
+            got = summary(*await asked(adapter))
+            error = got.pop("error")
+            want = wanted(name, expected)
+            assert got == want, name
+            assert (error is not None) == (want["finish"] is None), name
+        await adapter.aclose()
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.stdout.aclose()
 
 
 @pytest.mark.parametrize("name", recorded())

@@ -214,8 +214,14 @@ def test_finish_reasons(wire_reason: str, kind: str) -> None:
 
 
 def test_unknown_finish_reason_is_an_error() -> None:
+    reason = finish_of(translate(wire({"content": "x"}, "tired")))
+    assert (reason.kind, reason.code) == ("error", "TIRED")
+    assert "tired" in (reason.message or "")
+
+
+def test_answer_that_was_withheld_is_refused() -> None:
     reason = finish_of(translate(wire({"content": "x"}, "content_filter")))
-    assert (reason.kind, reason.code) == ("error", "CONTENT_FILTER")
+    assert (reason.kind, reason.code) == ("error", "REFUSED")
     assert "content_filter" in (reason.message or "")
 
 
@@ -341,9 +347,16 @@ def test_content_of_a_strange_shape_is_no_empty_answer(content: Any) -> None:
     assert caught.value.code == "MALFORMED_RESPONSE"
 
 
-@pytest.mark.parametrize("count", [b"1e400", b"-1e400", b"NaN"])
-def test_count_of_tokens_that_is_no_number_names_the_service(count: bytes) -> None:
+@pytest.mark.parametrize("count", [b"1e400", b"-1e400", b"NaN", b"1e30", b'"many"', b"null", b"[1]"])
+def test_count_of_tokens_that_is_no_number_costs_nobody_the_answer(count: bytes) -> None:
     usage = b'{"choices":[],"usage":{"prompt_tokens":%s}}' % count
-    with pytest.raises(LlmError, match=r"^house sent a count of tokens that is no number") as caught:
-        translate(wire({"content": "hi"}, "stop"), usage)
-    assert caught.value.code == "MALFORMED_RESPONSE"
+    chunks = translate(wire({"content": "hi"}, "stop"), usage)
+    assert chunks[-2:] == [BlockEnd(0, Text("hi")), Finish(FinishReason("stop"))]
+
+
+@pytest.mark.parametrize("place", ["event", "choice", "x_groq"])
+def test_counts_are_found_where_services_put_them_and_as_they_write_them(place: str) -> None:
+    usage = {"prompt_tokens": "12", "completion_tokens": 3.0, "prompt_tokens_details": {"cached_tokens": "2"}}
+    last: dict[str, Any] = {"choices": [{"index": "0", "delta": {"content": "hi"}, "finish_reason": "stop"}]}
+    ({"event": last, "choice": last["choices"][0], "x_groq": last.setdefault("x_groq", {})}[place])["usage"] = usage
+    assert Usage(TokenUsage(10, 3, cache_read_tokens=2)) in translate(last)

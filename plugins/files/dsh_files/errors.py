@@ -19,6 +19,7 @@ Code: TypeAlias = Literal[
     "FS_NOT_OBSERVED",
     "FS_AMBIGUOUS_EDIT",
     "FS_EDIT_NOT_FOUND",
+    "FS_MOVED",
 ]
 
 _CODES: dict[int | None, Code] = {

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NewType
 
+from dsh.paths import open_folder, open_resolved
+
 from .errors import FsError, os_error
 from .paths import Target
 
@@ -66,7 +68,7 @@ def open_regular(target: Target) -> Iterator[tuple[int, os.stat_result]]:
     try:
         # Opening some devices does something already, so look first; the look at the descriptor then counts.
         _require_regular(os.stat(target.key), target)
-        descriptor = os.open(target.key, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = open_resolved(target.key, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise os_error(error, target.shown) from error
     try:
@@ -118,17 +120,15 @@ def publish(target: Target, data: bytes, replaced: os.stat_result | None, check:
     try:
         if replaced is not None and not os.access(target.key, os.W_OK, effective_ids=_EFFECTIVE):
             raise PermissionError(errno.EACCES, "the file is read-only")
-        parent = os.path.dirname(target.key)
-        if replaced is None:
-            os.makedirs(parent, exist_ok=True)
-        with _staging(parent, target) as staging:
-            temporary = os.path.join(staging, STAGED)
-            version = _fill(temporary, data, target, replaced)
+        parent, name = os.path.split(target.key)
+        # From here on nothing is reached by a path that somebody could bend meanwhile.
+        with _folder(parent, replaced is None) as folder, _staging(folder, target) as staging:
+            version = _fill(staging, data, target, replaced)
             check()
             if replaced is not None:
-                os.replace(temporary, target.key)
+                os.replace(STAGED, name, src_dir_fd=staging, dst_dir_fd=folder)
             else:
-                _appear(temporary, target)
+                _appear(staging, folder, name, target)
             return version
     except (FileExistsError, NotADirectoryError) as error:
         # Raised for the parent alone: a part of the path is a file.
@@ -138,37 +138,50 @@ def publish(target: Target, data: bytes, replaced: os.stat_result | None, check:
 
 
 @contextmanager
-def _staging(parent: str, target: Target) -> Iterator[str]:
+def _folder(path: str, create: bool) -> Iterator[int]:
+    descriptor = open_folder(path, create=create)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _staging(folder: int, target: Target) -> Iterator[int]:
     """A private directory beside the file, on the same disk."""
-    staging = os.path.join(parent, f".dsh-{os.urandom(8).hex()}")
-    os.mkdir(staging, 0o700)
+    name = f".dsh-{os.urandom(8).hex()}"
+    os.mkdir(name, 0o700, dir_fd=folder)
+    staging = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         yield staging
     except OSError as error:
         failed = os_error(error, target.shown)
-        leftover = _remove(staging)
+        leftover = _remove(staging, name, folder, target)
         raise (FsError(f"{failed.message}; {leftover}", "FS_IO_ERROR") if leftover else failed) from error
     except BaseException:
-        _remove(staging)
+        _remove(staging, name, folder, target)
         raise
     else:
-        _remove(staging)
+        _remove(staging, name, folder, target)
 
 
-def _remove(staging: str) -> str | None:
+def _remove(staging: int, name: str, folder: int, target: Target) -> str | None:
     try:
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(staging, STAGED))
-        os.rmdir(staging)
+            os.unlink(STAGED, dir_fd=staging)
+        os.close(staging)
+        os.rmdir(name, dir_fd=folder)
     except OSError as error:
-        return f"{staging} could not be removed either ({error.strerror})"
+        path = os.path.join(os.path.dirname(target.key), name)
+        return f"{path} could not be removed either ({error.strerror})"
     return None
 
 
-def _fill(temporary: str, data: bytes, target: Target, replaced: os.stat_result | None) -> Version:
+def _fill(staging: int, data: bytes, target: Target, replaced: os.stat_result | None) -> Version:
     # A new file gets what the umask leaves, as from any editor; nobody else can look into the folder meanwhile.
     mode = 0o666 if replaced is None else 0o600
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(STAGED, flags, mode, dir_fd=staging)
     with open(descriptor, "wb") as file:
         file.write(data)
         file.flush()
@@ -193,17 +206,17 @@ def _keep(descriptor: int, target: Target, replaced: os.stat_result) -> None:
     os.fchmod(descriptor, mode)
 
 
-def _appear(temporary: str, target: Target) -> None:
+def _appear(staging: int, folder: int, name: str, target: Target) -> None:
     """Give a complete file its name, unless the name is taken."""
     try:
         try:
-            os.link(temporary, target.key)
+            os.link(STAGED, name, src_dir_fd=staging, dst_dir_fd=folder)
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
                 raise
             # A disk without hard links: claim the name, then put the file in the place of the claim.
-            os.close(os.open(target.key, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            os.replace(temporary, target.key)
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
+            os.replace(STAGED, name, src_dir_fd=staging, dst_dir_fd=folder)
     except FileExistsError as error:
         raise not_observed(target) from error
 

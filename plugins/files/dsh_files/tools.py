@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import frozen
 
 from dsh import StashKey, Tool, ToolArgsError, ToolCall, ToolResult
 from dsh.jsonvalue import Json
+from dsh.paths import judged_path
 
-from . import prompts, views
+from . import prompts
 from .config import FilesConfig
 from .errors import FsError
 from .local import Version, open_regular, version_of
@@ -43,7 +44,23 @@ def seen_by(agent: Agent | None) -> Seen:
 
 def _target(arguments: Mapping[str, Json], call: ToolCall) -> Target:
     cwd = call.agent.session.header.cwd if call.agent is not None else None
-    return resolve(arguments["file_path"], cwd or os.getcwd())
+    target = resolve(arguments["file_path"], cwd or os.getcwd())
+    judged = judged_path(call)
+    if judged is not None and judged != target.key:
+        moved = f"{target.shown} leads to another file than when this call was allowed; nothing was done"
+        raise FsError(moved, "FS_MOVED")
+    return target
+
+
+def _late(name: str) -> Any:
+    """A presenter, imported when a user interface asks it."""
+
+    def present(*arguments: Any) -> Any:
+        from . import views
+
+        return getattr(views, name)(*arguments)
+
+    return present
 
 
 def _never() -> None:
@@ -65,23 +82,29 @@ class FileTools:
                 prompts.read_parameters(self.config.read_limit),
                 self.read,
                 parallel=True,
-                present_call=views.read_call,
+                present_call=_late("read_call"),
+                effect="read",
+                subject="file_path",
             ),
             Tool(
                 "write",
                 prompts.WRITE,
                 prompts.WRITE_PARAMETERS,
                 self.write,
-                present_call=views.write_call,
-                present_result=views.write_result,
+                present_call=_late("write_call"),
+                present_result=_late("write_result"),
+                effect="write",
+                subject="file_path",
             ),
             Tool(
                 "edit",
                 prompts.EDIT,
                 prompts.EDIT_PARAMETERS,
                 self.edit,
-                present_call=views.edit_call,
-                present_result=views.edit_result,
+                present_call=_late("edit_call"),
+                present_result=_late("edit_result"),
+                effect="write",
+                subject="file_path",
             ),
         )
 

@@ -225,7 +225,7 @@ def test_a_file_that_appears_while_another_is_made_is_not_replaced(tmp_path: Pat
 
 
 def test_a_disk_without_hard_links_does_not_replace_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*paths: str) -> None:
+    def unsupported(*paths: str, **folders: int) -> None:
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", unsupported)

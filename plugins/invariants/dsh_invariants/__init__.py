@@ -20,7 +20,11 @@ CHECKS = "invariants.checks"
 
 @frozen
 class InvariantsConfig:
-    """The table ``[invariants]``."""
+    """The table ``[invariants]``.
+
+    Attributes:
+        enabled: check while dsh runs; ``--debug`` does so, too.
+    """
 
     enabled: bool = False
 

@@ -9,14 +9,17 @@ from weakref import WeakKeyDictionary
 from attrs import define, field
 
 from dsh import Allow, Ask, DshError, StashKey, hookimpl
+from dsh.session.events import TurnStart
 from dsh.session.grammar import LogGrammar
 
 from .request import difference
+from .scope import PROBE, Probe, ProbeKey
 
 if TYPE_CHECKING:
     from dsh import Agent, Request, Session, ToolCall, ToolResult
     from dsh.agents import AgentStatus
     from dsh.llm.chunks import ChunkStream
+    from dsh.prompt import Sections
     from dsh.session import Event
 
 __all__ = ["Checks", "InvariantError"]
@@ -36,11 +39,13 @@ class _Log:
 
     Attributes:
         begun, ended: the last event whose notification began, and ended.
+        early: the first turn that began since the agent was created, by its event.
     """
 
     grammar: LogGrammar = field(factory=LogGrammar)
     begun: int = -1
     ended: int = -1
+    early: int | None = None
 
 
 LOG: StashKey[_Log] = StashKey("invariants: the log so far")
@@ -93,11 +98,16 @@ class Checks:
             self._violated("notification", f"{where} is told before everybody has heard of event {expected - 1}")
         if found:
             self._violated("log", f"{where}: {'; '.join(found)}")
+        if log.early is None and isinstance(event.data, TurnStart):
+            log.early = event.seq
 
     @hookimpl(trylast=True, specname="session_event")
     def after_listeners(self, session: Session, event: Event) -> None:
         """Everybody else has heard of the event."""
         self._log(session, event.seq).ended = event.seq
+        probe = session.stash.get(ProbeKey, None)
+        if probe is not None:
+            self._heard(probe, "session_event")
 
     @hookimpl(tryfirst=True)
     async def session_flush(self, session: Session) -> None:
@@ -155,7 +165,59 @@ class Checks:
         self._calls[call] = "which ran before"
         return (yield)
 
-    # -- agents
+    # -- agents, and the scopes of what is told about them
+
+    @hookimpl(tryfirst=True)
+    def agent_created(self, agent: Agent) -> None:
+        """Listen in its scope from now on."""
+        self._log(agent.session, len(agent.session.events)).early = None
+        if agent.plugins is not agent.harness.plugins:
+            probe = Probe(agent)
+            agent.session.stash[ProbeKey] = probe
+            agent.plugins.register(probe, PROBE)
+
+    @hookimpl(tryfirst=True)
+    def agent_session_start(self, agent: Agent) -> None:
+        """There may be turns from now on, and not before."""
+        early = self._log(agent.session, len(agent.session.events)).early
+        if early is not None:
+            self._violated("start", f"agent {agent.id} starts, and a turn began before that, with event {early}")
+
+    def _heard(self, probe: Probe, hook: str) -> None:
+        """Compare what an agent's scope heard with what everybody heard."""
+        strangers, probe.strangers = probe.strangers, []
+        if strangers:
+            self._violated("scope", f"in the scope of agent {probe.agent.id} was heard {', '.join(strangers)}")
+        probe.told[hook] += 1
+        # While somebody tells something from within a call, the scope has heard of more than everybody else.
+        if probe.told[hook] > probe.heard[hook] and probe.listens:
+            probe.heard[hook] = probe.told[hook]
+            self._violated("scope", f"{hook} of agent {probe.agent.id} was told, but not in its own scope")
+
+    def _heard_by(self, agent: Agent, hook: str) -> None:
+        probe = agent.session.stash.get(ProbeKey, None)
+        if probe is not None and probe.agent is agent:
+            self._heard(probe, hook)
+
+    @hookimpl(trylast=True)
+    def agent_queued(self, agent: Agent) -> None:
+        """The agent's scope has heard of it, too."""
+        self._heard_by(agent, "agent_queued")
+
+    @hookimpl(trylast=True)
+    def agent_error(self, agent: Agent) -> None:
+        """The agent's scope has heard of it, too."""
+        self._heard_by(agent, "agent_error")
+
+    @hookimpl(trylast=True, specname="agent_status")
+    def after_status(self, agent: Agent) -> None:
+        """The agent's scope has heard of it, too."""
+        self._heard_by(agent, "agent_status")
+
+    @hookimpl(trylast=True)
+    def prompt_sections(self, agent: Agent, sections: Sections) -> None:
+        """The agent's scope was asked, too."""
+        self._heard_by(agent, "prompt_sections")
 
     @hookimpl(tryfirst=True)
     def agent_status(self, agent: Agent, status: AgentStatus) -> None:

@@ -28,6 +28,7 @@ def difference(request: Request, session: Session) -> str | None:
         "temperature": (request.temperature, config.temperature),
         "max_tokens": (request.max_tokens, config.max_tokens),
         "stop": (request.stop, config.stop),
+        "reasoning_effort": (request.reasoning_effort, config.reasoning_effort),
         "system": (request.system, header.system),
         "tools": (request.tools, header.tools),
     }

@@ -26,7 +26,8 @@ from dsh import (
     ToolSchema,
     hookimpl,
 )
-from dsh.messages import Message, Text, ToolCallBlock
+from dsh.messages import Message, PluginSource, Text, ToolCallBlock
+from dsh.prompt import Sections
 from dsh.session import Event, Session
 from dsh.session import events as ev
 from dsh.testing import Reply, call, memory_harness, on_event, plugin_of, shape, text, tool_of
@@ -354,3 +355,55 @@ async def test_a_status_after_the_end() -> None:
             with pytest.raises(InvariantError, match="agent-1 is running after it was disposed"):
                 handle.agent.hook.agent_status(agent=handle.agent, status="running")
         assert len(found(harness, "status")) == 2
+
+
+# -- agents' starts, and their scopes
+
+
+async def test_i11_a_turn_before_the_start_of_its_agent() -> None:
+    """I11."""
+    async with checked() as harness:
+        agent_of(harness, setup=lambda agent: agent.inject("early", PluginSource("me")))
+        (error,) = found(harness, "start")
+        assert "a turn began before that, with event 0" in error
+
+
+async def test_a_session_that_began_with_turns_is_none_of_that() -> None:
+    async with checked(text("x")) as harness:
+        await agent_of(harness).run("go")
+        seed = harness.agents.list()[0].session.events
+        await agent_of(harness, seed=list(seed)).when_idle()
+        assert found(harness, "start") == []
+
+
+async def test_what_is_told_past_the_agents_scope() -> None:
+    """By the hooks of the program, or those of another agent."""
+    async with checked() as harness:
+        agent, other = agent_of(harness), agent_of(harness)
+        for hook in (harness.hook, other.hook):
+            with pytest.raises(InvariantError, match="scope"):
+                hook.agent_queued(agent=agent, content=(), source=USER, steering=False)
+            with pytest.raises(InvariantError, match="scope"):
+                hook.agent_error(agent=agent, turn=1, step=0, error=ValueError())
+        agent.hook.agent_queued(agent=agent, content=(), source=USER, steering=False)
+        found(harness, "scope")
+
+
+async def test_a_prompt_that_is_asked_for_past_the_agents_scope() -> None:
+    async with checked() as harness:
+        agent = agent_of(harness)
+        with pytest.raises(InvariantError, match="prompt_sections of agent agent-1 was told, but not in its own"):
+            harness.hook.prompt_sections(agent=agent, sections=Sections())
+        agent.hook.prompt_sections(agent=agent, sections=Sections())
+        assert len(found(harness, "scope")) == 1
+
+
+async def test_events_that_another_agents_scope_hears() -> None:
+    async with checked() as harness:
+        agent, other = agent_of(harness), agent_of(harness)
+        agent.session.notify = lambda session, event: other.hook.session_event(session=session, event=event)
+        with pytest.raises(InvariantError, match="session_event of agent agent-1 was told, but not in its own scope"):
+            agent.session.append(START)
+        with pytest.raises(InvariantError, match="in the scope of agent agent-2 was heard session_event of session"):
+            other.session.append(START)
+        assert len(found(harness, "scope")) == 2

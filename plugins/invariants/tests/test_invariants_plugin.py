@@ -19,6 +19,7 @@ from dsh.testing import call, memory_agent, memory_harness, text, tool_of
 CHECKED = {
     *("session_created", "session_event", "session_flush", "llm_stream"),
     *("tools_pre_execute", "tools_execute", "agent_status"),
+    *("agent_created", "agent_session_start", "agent_queued", "agent_error", "prompt_sections"),
 }
 PLUGINS = {"invariants": dsh_invariants}
 

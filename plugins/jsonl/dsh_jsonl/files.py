@@ -12,7 +12,7 @@ import trio
 from attrs import frozen
 
 from dsh import SessionError
-from dsh.session import SessionStore, StoredSession, interrupted_turn_closers, parse_log
+from dsh.session import SessionStore, StoredSession, check_cancelled, interrupted_turn_closers, parse_log
 from dsh.session.codec import Codec, default_codec
 
 from .listing import scan
@@ -115,7 +115,7 @@ def _loaded(
 ) -> tuple[SessionFile, StoredSession]:
     with open(fd, "rb", closefd=False) as stream:
         text = stream.read()
-    parsed = parse_log(text, codec, str(path))
+    parsed = parse_log(text, codec, str(path), check_cancelled)
     if parsed.header.id != session_id:
         raise SessionError(f"{path} holds the session {parsed.header.id!r}, not {session_id!r}; it was renamed")
     closers = interrupted_turn_closers(parsed.events)

@@ -15,11 +15,11 @@ from dsh.session.codec import Codec
 from .index import Entry, Index
 from .paths import SUFFIX, bucket
 
-__all__ = ["scan"]
+__all__ = ["LONGEST_HEADER", "candidates", "scan"]
 
 _WINDOW = 64 * 1024
 """How much of a file is looked at for a title."""
-_LONGEST_HEADER = 1024 * 1024
+LONGEST_HEADER = 1024 * 1024
 _FIRST_MESSAGE = re.compile(rb'^\{"type":"user/message",.*', re.MULTILINE)
 
 
@@ -30,23 +30,23 @@ def scan(root: Path, query: SessionQuery, codec: Codec) -> list[SessionInfo]:
         SessionError: `root`, or a folder in it, cannot be read.
     """
     try:
-        candidates = sorted(_candidates(root, query), reverse=True)
+        files = sorted(candidates(root, query), reverse=True)
     except OSError as error:
         raise SessionError(f"cannot list the sessions in {root}: {error.strerror}") from error
     index = Index(root, lambda path: _read(path, codec))
     found: list[SessionInfo] = []
-    for written, path, size in candidates:
+    for written, path, size in files:
         if query.limit is not None and len(found) >= query.limit:
             break
         entry = index.entry(path, written, size)
         info = None if entry is None else _wanted(entry, path, written, query)
         if info is not None:
             found.append(info)
-    index.save([path for _, path, _ in candidates] if query.cwd is None else None)
+    index.save([path for _, path, _ in files] if query.cwd is None else None)
     return found
 
 
-def _candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str, int]]:
+def candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str, int]]:
     """Time of the last change in nanoseconds, path and size of every file that may be wanted."""
     try:
         with os.scandir(root) as entries:
@@ -70,7 +70,7 @@ def _candidates(root: Path, query: SessionQuery) -> Iterator[tuple[int, str, int
 def _read(path: str, codec: Codec) -> Entry:
     try:
         with open(path, "rb") as stream:
-            line = stream.readline(_LONGEST_HEADER)
+            line = stream.readline(LONGEST_HEADER)
             start = stream.read(_WINDOW)
         header = codec.decode_header(line)
     except (OSError, CorruptSession):

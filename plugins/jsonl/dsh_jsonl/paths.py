@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 
 from dsh import SessionError
 from dsh.jsonvalue import clean
+from dsh.session.folder import encode_id
 
 __all__ = ["SUFFIX", "bucket", "encode_id", "find"]
 
 SUFFIX = ".jsonl"
 _NO_CWD = "_no-cwd"
-_PLAIN = re.compile(r"[A-Za-z0-9._-]")
-
-
-def encode_id(session_id: str) -> str:
-    """The id as a file's name: different for every id, and harmless for any.
-
-    Raises:
-        SessionError: the id is empty.
-    """
-    if not session_id:
-        raise SessionError("the id of a session cannot be empty")
-    if session_id in (".", ".."):
-        return session_id.replace(".", "~002E")
-    return "".join(char if _PLAIN.fullmatch(char) else _escaped(char) for char in session_id)
-
-
-def _escaped(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
-    return "".join(f"~{units[n : n + 4]}" for n in range(0, len(units), 4))
 
 
 def bucket(cwd: str | None) -> str:

@@ -19,6 +19,7 @@ from .paths import find
 from .writer import lock
 
 if TYPE_CHECKING:
+    from dsh.checks import Checks
     from dsh.session import Event, Sessions
 
 __all__ = ["FileLog", "StoredFiles", "delete", "look"]
@@ -46,6 +47,13 @@ class StoredFiles:
             return None
         see = functools.partial(look, path, self.sessions.codec)
         return await trio.to_thread.run_sync(see, abandon_on_cancel=True)
+
+    @hookimpl
+    async def dsh_doctor(self, checks: Checks) -> None:
+        """Say whether sessions can be stored, and which are damaged."""
+        from .doctor import check
+
+        await check(self.root, self.sessions.codec, checks)
 
     @hookimpl
     async def session_delete(self, session_id: str) -> bool | None:
@@ -101,7 +109,7 @@ class FileLog(Sequence["Event"]):
 
     def _made(self, line: bytes, seq: int) -> Event:
         try:
-            return self._codec.decode(line)
+            return self._codec.read(line)
         except CorruptSession as error:
             raise CorruptSession(f"{self._path}, line {seq + 2}: {error}") from None
 

@@ -17,6 +17,8 @@ from dsh import StashKey, hookimpl
 
 if TYPE_CHECKING:
     from dsh import Agent, CallConfig, Harness
+    from dsh.checks import Checks
+    from dsh.models import CollectedFacts
     from dsh.prompt import Assembly
 
     from .model import LocalModel
@@ -52,10 +54,29 @@ async def dsh_unconfigure(harness: Harness) -> None:
         await model.close()
 
 
+@hookimpl
+async def dsh_doctor(harness: Harness, checks: Checks) -> None:
+    """Say whether the embedded model is here, and whether its parts are joined."""
+    from .doctor import check
+
+    check(_model(harness), checks)
+
+
 @hookimpl(optionalhook=True)
 def chat_providers(harness: Harness, providers: Any) -> None:
     model = _model(harness)
     providers.add(PROVIDER, models=(model.name,), connect=model.connect, dialect=DIALECT, configured=model.configured)
+
+
+@hookimpl
+async def model_facts(harness: Harness, facts: CollectedFacts) -> None:
+    """What runs on this machine costs nothing; how much it takes in is known where we serve it ourselves."""
+    from dsh.models import ModelFacts, Price
+
+    config = _model(harness).config
+    window = config.context if config.server_url is None else None
+    known = ModelFacts(context_window=window, price=Price(0.0, 0.0))
+    facts.add(PROVIDER, lambda model: known if _is_local(model) else None)
 
 
 @hookimpl(wrapper=True)

@@ -46,19 +46,20 @@ class LocalModel:
     @cached_property
     def configured(self) -> bool:
         """Whether there is something to ask without looking around for it.  Cheap."""
-        return bool(self.config.server_url) or self._lack is None
+        return bool(self.config.server_url) or self.lack is None
 
     @cached_property
-    def _lack(self) -> str | None:
+    def lack(self) -> str | None:
         """The distribution that the embedded model cannot do without; the parts are done with once they are joined."""
         if not installed(RUNTIME):
             return RUNTIME
-        if self.config.model or self.weights.ready(self._folder):
+        if self.config.model or self.weights.ready(self.folder):
             return None
         return missing(self.weights)
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where the weights are joined."""
         return self.harness.home / "models"
 
     @property
@@ -136,7 +137,7 @@ class LocalModel:
         if found is None:
             looked = f", and no server answers at {LLAMA_CPP} or {OLLAMA}" if self.config.detect else ""
             raise LlmError(
-                f"the embedded model is not installed ({self._lack} is missing){looked}: {INSTALL}",
+                f"the embedded model is not installed ({self.lack} is missing){looked}: {INSTALL}",
                 code="LOCAL_NOT_INSTALLED",
             )
         if self.config.model:
@@ -167,7 +168,7 @@ class LocalModel:
         return self._server
 
     async def _weights(self) -> Path:
-        folder = self._folder
+        folder = self.folder
         if self.weights.ready(folder):
             return self.weights.file(folder)
         with bar(f"joining the weights of {self.weights.name} in {folder}, once", self.harness.warn) as progress:

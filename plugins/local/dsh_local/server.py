@@ -125,6 +125,8 @@ class ModelServer:
             env={**scrubbed_environment(), "OMP_WAIT_POLICY": "PASSIVE"},
             cwd=str(self.serve.model.parent),
             purpose="local model",
+            managed=True,
+            trusted=True,
         )
         ready = await self.prepare(wanted)
         self._log = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115  # read after the process's end

@@ -14,6 +14,7 @@ from typing import Any
 import dsh_files
 import dsh_replay
 import dsh_shell
+import dsh_subagents
 import dsh_todo
 import pytest
 import trio
@@ -35,8 +36,6 @@ from dsh import (
     HookContext,
     PluginSource,
     RunResult,
-    ToolCall,
-    tool,
 )
 from dsh.messages import text_of
 from dsh.session import Event, Session, parse_log, rebuild_request
@@ -145,8 +144,9 @@ async def run_all(agent: Agent, events: Iterable[Event]) -> RunResult:
 def comparable(events: Iterable[Event]) -> list[Event]:
     """Events without what may differ from one run to another, and from one harness to the other.
 
-    - Left out: ``hook/decision``, which only dsh has (here: that the plugin `replay` answered for the model), and
-      ``hook/invoked`` and ``hook/result``, which only the other harness has, of the programs that were its hooks.
+    - Left out: ``hook/decision``, which only dsh has (here: that the plugin `replay` answered for the model);
+      ``subagent/start`` and ``subagent/end``, which only dsh has in the log; ``hook/invoked`` and ``hook/result``,
+      which only the other harness has, of the programs that were its hooks.
     - Left out: the answer that was cut off, ``assistant/message`` with `interrupted`, which only dsh keeps.
     - Numbers of events are counted anew after that; time and the line an event was read from are dropped.
     - Of a request's header, the system prompt, the tools and the prefix are dropped: they belong to the plugins
@@ -174,7 +174,8 @@ def comparable(events: Iterable[Event]) -> list[Event]:
 
 def _only_in_one(data: Any) -> bool:
     cut = isinstance(data, ev.AssistantMessage) and data.interrupted
-    return bool(cut) or data.type in ("hook/decision", "hook/invoked", "hook/result")
+    others = ("hook/decision", "hook/invoked", "hook/result", "subagent/start", "subagent/end")
+    return bool(cut) or data.type in others
 
 
 def _same_for_all(data: Any) -> Any:
@@ -249,25 +250,19 @@ async def test_a_cancelled_recording_is_cancelled_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["subagent-spawn", "subagent-multi"])
 async def test_children_play_their_own_recordings(name: str, tmp_path: Path) -> None:
-    """The tool is a stand-in: it makes a child, and answers with what the child says."""
     file, _, paths_of_children = paths(name)
     children: list[Session] = []
-
-    @tool
-    async def subagent(description: str, prompt: str, call: ToolCall) -> str:
-        """Delegate."""
-        assert call.agent is not None
-        handle = call.agent.harness.create_agent(parent=call.agent, options=AgentOptions(model=MODEL))
-        children.append(handle.agent.session)
-        result = await handle.agent.run(prompt)
-        await handle.dispose()
-        return result.text
-
-    offer = plugin_of(tools_register=lambda tools: tools.add(subagent))
-    async with played(name, tmp_path, subagent=offer) as (_, agent):
+    seen = plugin_of(agent_created=lambda agent: children.append(agent.session) if agent.parent is not None else None)
+    async with played(name, tmp_path, subagents=dsh_subagents, seen=seen) as (_, agent):
         expected = recorded(file)
         await run_all(agent, expected)
         assert_same(agent.session, expected)
+        told, results = (
+            [text_of(event.data.content) for event in events if isinstance(event.data, ev.ToolResult)]
+            for events in (agent.session.events, expected)
+        )
+        assert told == results
+        assert {session.header.parent_session for session in children} == {agent.session.id}
 
     assert len(children) == len(paths_of_children)
     for session, path in zip(children, sorted(paths_of_children), strict=True):

@@ -13,13 +13,23 @@ from dsh.errors import ConfigError
 
 if TYPE_CHECKING:
     from dsh.agents import Agent
+    from dsh.conversation import Jobs
     from dsh.harness import Harness
+    from dsh.hooks import PluginManager
     from dsh.prompt import Sections
     from dsh.tools.tool import Tools
     from dsh_shell.tools import ShellTools
 
 _shells: dict[int, ShellTools] = {}
 """By the identity of the harness: from its opening to its closing."""
+
+
+@hookimpl
+def dsh_add_hookspecs(manager: PluginManager) -> None:
+    """Offer the plugin's own hook."""
+    from dsh_shell.hooks import ShellHooks
+
+    manager.add_hookspecs(ShellHooks)
 
 
 @hookimpl
@@ -50,9 +60,25 @@ async def dsh_unconfigure(harness: Harness) -> None:
 
 
 @hookimpl
+def agent_disposed(agent: Agent) -> None:
+    """Delete the files of long outputs where nobody stores the session."""
+    shell = _shells.get(id(agent.harness))
+    if shell is not None and not agent.harness.plugins.implementations("session_open"):
+        shell.forget(agent.session.id)
+
+
+@hookimpl
 def tools_register(agent: Agent, tools: Tools) -> None:
     """Offer the three tools."""
-    tools.add(*_shells[id(agent.harness)].tools)
+    tools.add(*_shells[id(agent.harness)].tools_of(agent))
+
+
+@hookimpl
+def agent_jobs(agent: Agent, jobs: Jobs) -> None:
+    """Tell of what runs in the background."""
+    shell = _shells.get(id(agent.harness))
+    for task in () if shell is None else shell.running_for(agent):
+        jobs.add(task.id, task.command)
 
 
 @hookimpl

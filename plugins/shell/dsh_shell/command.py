@@ -11,11 +11,11 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from dsh.process import Process
+from dsh.process import Confinement, Process
 from dsh_shell.errors import ShellError
 from dsh_shell.groups import group_alive, signal_group, signal_marked
-from dsh_shell.spill import SpillFolder
-from dsh_shell.window import Window
+from dsh_shell.spill import Outputs
+from dsh_shell.window import Limits, Window
 
 __all__ = ["Command", "spawn"]
 
@@ -35,6 +35,8 @@ class Command:
     Attributes:
         group: its process group, which is the shell's process id.
         mark: what its processes carry in their environment.
+        confinement: what stands around it.
+        refused: why that failed, once the shell's place has exited: the command never ran then.
         closed: set when both streams have ended: no process holds them any more.
     """
 
@@ -44,10 +46,13 @@ class Command:
     stderr: Window
     _pipes: tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream]
     _pidfd: int | None
+    confinement: Confinement | None = None
+    refused: str | None = None
     closed: trio.Event = field(factory=trio.Event)
     _ended: int = 0
     _heard: float = 0.0
     _lock: trio.Lock = field(factory=trio.Lock)
+    _asked: bool = False
 
     @property
     def group(self) -> int:
@@ -87,6 +92,12 @@ class Command:
                 else:
                     await trio.lowlevel.wait_readable(self._pidfd)
                     self.popen.wait()
+            self._ask_confinement()
+
+    def _ask_confinement(self) -> None:
+        if self.confinement is not None and not self._asked:
+            self._asked = True
+            self.refused = self.confinement.ended(self.exit_code)
 
     def pump(self, nursery: trio.Nursery) -> None:
         """Read both streams, in two tasks of `nursery`, until they end.  Cancelling loses nothing that was read."""
@@ -153,13 +164,15 @@ class Command:
             pipe.close()
         self.stdout.close()
         self.stderr.close()
+        if self.confinement is not None:
+            self.confinement.close()
         fd, self._pidfd = self._pidfd, None
         if fd is not None:
             trio.lowlevel.notify_closing(fd)
             os.close(fd)
 
 
-def spawn(process: Process, mark: str, limit: int, spills: SpillFolder) -> Command:
+def spawn(process: Process, mark: str, limits: Limits, outputs: Outputs, owner: str | None = None) -> Command:
     """Start `process` in a session of its own, with nothing to read.
 
     It starts in this thread: Python holds its lock until the child runs the program anyway, and so
@@ -168,7 +181,12 @@ def spawn(process: Process, mark: str, limit: int, spills: SpillFolder) -> Comma
     Raises:
         ShellError: it cannot be started; the message says why.
     """
-    ends = [*_pipe(), *_pipe()]
+    around = process.confinement
+    try:
+        ends = [*_pipe(), *_pipe()]
+    except ShellError:
+        _give_up(around)
+        raise
     try:
         popen = subprocess.Popen(
             process.argv,
@@ -178,22 +196,32 @@ def spawn(process: Process, mark: str, limit: int, spills: SpillFolder) -> Comma
             start_new_session=True,
             cwd=process.cwd,
             env=process.env,
+            pass_fds=() if around is None else around.fds,
         )
     except (OSError, ValueError) as error:
+        _give_up(around)
         os.close(ends[0])
         os.close(ends[2])
         raise _not_started(process, error) from error
     finally:
         os.close(ends[1])
         os.close(ends[3])
+    if around is not None:
+        around.started()
     return Command(
         popen=popen,
         mark=mark,
-        stdout=Window(limit, lambda: spills.open("stdout")),
-        stderr=Window(limit, lambda: spills.open("stderr")),
+        confinement=around,
+        stdout=Window(limits, outputs, "stdout", owner),
+        stderr=Window(limits, outputs, "stderr", owner),
         pipes=(trio.lowlevel.FdStream(ends[0]), trio.lowlevel.FdStream(ends[2])),
         pidfd=_open_pidfd(popen.pid),
     )
+
+
+def _give_up(around: Confinement | None) -> None:
+    if around is not None:
+        around.close()
 
 
 def _pipe() -> tuple[int, int]:

@@ -21,11 +21,11 @@ from dsh_shell.command import AFTER_KILL, Command, spawn
 from dsh_shell.config import ShellConfig
 from dsh_shell.errors import ShellError
 from dsh_shell.groups import MARK, marked, signal_marked
-from dsh_shell.spill import SpillFolder, remove_abandoned
+from dsh_shell.spill import Outputs, remove_abandoned
 from dsh_shell.watchdog import Watchdog
-from dsh_shell.window import Delta, Window
+from dsh_shell.window import Piece
 
-__all__ = ["Executor", "Outcome", "Owner", "Prepare", "Spec", "Task"]
+__all__ = ["Executor", "Outcome", "Owner", "Prepare", "Spec", "Task", "hint_for", "refusal"]
 
 Prepare: TypeAlias = Callable[[Process], Awaitable[Process]]
 _IDLE_POLL: Final = 2.0
@@ -71,6 +71,7 @@ class Outcome:
     Attributes:
         timeout_ms: the time it had.
         timed_out: it was stopped for taking longer, whatever its exit code says.
+        hint: what around the command may have failed it.
         left: the task that its remaining processes became.
         stopped_rest: processes remained, and were stopped because nobody owns them.
     """
@@ -80,8 +81,9 @@ class Outcome:
     timed_out: bool
     timeout_ms: float
     duration_ms: int
-    stdout: Window
-    stderr: Window
+    stdout: Piece
+    stderr: Piece
+    hint: str | None = None
     left: Task | None = None
     stopped_rest: bool = False
 
@@ -106,10 +108,9 @@ class Task:
     def signal(self) -> str | None:
         return self.child.signal_name
 
-    def read(self) -> tuple[Delta, Delta]:
+    def read(self) -> tuple[Piece, Piece]:
         """What both streams brought since the last call."""
-        final = self.done.is_set()
-        return self.child.stdout.read(final=final), self.child.stderr.read(final=final)
+        return self.child.stdout.read(), self.child.stderr.read()
 
 
 class Executor:
@@ -118,14 +119,15 @@ class Executor:
     Args:
         config: the limits.
         shell: the path of the shell.
+        outputs: where long outputs go.
     """
 
-    def __init__(self, config: ShellConfig, shell: str) -> None:
+    def __init__(self, config: ShellConfig, shell: str, outputs: Outputs | None = None) -> None:
         self.config = config
         self.shell = shell
         self._mark = secrets.token_hex(8) + "."
         self._watchdog = Watchdog(self._mark)
-        self._spills = SpillFolder()
+        self.outputs = outputs or Outputs()
         self._cleaned = False
         self._tasks: dict[str, Task] = {}
         self._live: dict[Command, None] = {}
@@ -163,14 +165,17 @@ class Executor:
             raise
         if task is None:
             self._release(command)
+        if command.refused is not None:
+            raise refusal(command)
         return Outcome(
             exit_code=command.exit_code,
             signal=command.signal_name,
             timed_out=timed_out,
             timeout_ms=timeout_ms,
             duration_ms=round((time.monotonic() - began) * 1000),
-            stdout=command.stdout,
-            stderr=command.stderr,
+            stdout=command.stdout.read(),
+            stderr=command.stderr.read(),
+            hint=hint_for(command),
             left=task,
             stopped_rest=stopped,
         )
@@ -218,12 +223,19 @@ class Executor:
                 env={**spec.env, **_FIXED, "PWD": spec.cwd, MARK: mark},
                 cwd=spec.cwd,
                 purpose="bash",
+                readable=self.outputs.temp.folders,
+                managed=True,
             )
         )
-        if self._closed:
-            raise ShellError("no command can be started: the program is closing", code="CLOSED")
-        await trio.lowlevel.checkpoint_if_cancelled()
-        command = spawn(process, mark, self.config.max_output_bytes, self._spills)
+        try:
+            if self._closed:
+                raise ShellError("no command can be started: the program is closing", code="CLOSED")
+            await trio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            if process.confinement is not None:
+                process.confinement.close()
+            raise
+        command = spawn(process, mark, self.config.limits, self.outputs, None if owner is None else owner.id)
         self._watchdog.add(command.group)
         self._live[command] = None
         return command
@@ -244,6 +256,10 @@ class Executor:
         """The task with that id, running or over."""
         return self._tasks.get(task_id)
 
+    def running(self, owner_id: str) -> list[Task]:
+        """The tasks of an owner that run."""
+        return [task for task in self._tasks.values() if task.owner.id == owner_id and task.status == "running"]
+
     async def kill(self, task: Task) -> bool:
         """Stop a task; False if it was over.
 
@@ -263,12 +279,8 @@ class Executor:
 
     def _background(self, text: str, owner: Owner, command: Command) -> Task:
         task = Task(f"bash-{next(self._task_numbers)}", text, owner, command)
-        left = not command.running()
-        if left:
-            # What the shell printed is in the result already; the rest tells nobody of its end.
-            command.stdout.skip()
-            command.stderr.skip()
-        owner.start_soon(self._tend, task, not left, name=f"shell {task.id}")
+        # What a foreground command left tells nobody of its end.
+        owner.start_soon(self._tend, task, command.running(), name=f"shell {task.id}")
         self._tasks[task.id] = task
         return task
 
@@ -355,4 +367,20 @@ class Executor:
             await self._watchdog.close()
         self._tasks.clear()
         self._owners.clear()
-        self._spills.remove()
+        self.outputs.temp.remove()
+
+
+def refusal(command: Command) -> ShellError:
+    """The error of a command that never ran, with what was said in its place."""
+    said = command.stderr.text().strip()
+    return ShellError(
+        f"the command did not run, the sandbox could not be set up: {command.refused}" + (f"\n{said}" if said else ""),
+        code="SANDBOX_FAILED",
+    )
+
+
+def hint_for(command: Command) -> str | None:
+    """What around a command that failed may have failed it."""
+    if command.confinement is None or command.exit_code == 0 or command.running():
+        return None
+    return command.confinement.hint(command.stdout.text() + command.stderr.text())

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
-from dsh_shell.executor import Outcome, Task
-from dsh_shell.window import Window
+from dsh.jsonvalue import Json
+from dsh.messages import text_of
+from dsh.tools.tool import ToolResult
+from dsh_shell.executor import Outcome, Task, hint_for
+from dsh_shell.spill import Spill
+from dsh_shell.window import Cut, Piece
 
 __all__ = [
     "foreground_meta",
+    "foreground_result",
     "foreground_text",
     "lines",
     "notice_text",
-    "read_text",
+    "read_result",
     "status_line",
 ]
 
@@ -22,13 +28,19 @@ def _milliseconds(value: float) -> str:
     return f"{value:.15g} ms"
 
 
+def foreground_result(outcome: Outcome) -> ToolResult:
+    """The result of a foreground command, with the facts about it for programs."""
+    text, kept = _output(outcome.stdout, outcome.stderr, "(no output)")
+    facts = foreground_meta(outcome)
+    return ToolResult(lines(text, *_notes(outcome)), meta={**facts, "kept": kept} if kept else facts)
+
+
 def foreground_text(outcome: Outcome) -> str:
-    """The result of a foreground command: its output, then what else there is to say, a bracketed line each."""
-    parts = [_stream(outcome.stdout)]
-    errors = _stream(outcome.stderr)
-    if errors:
-        parts.append(f"[stderr]\n{errors}")
-    text = lines(*parts) or "(no output)"
+    """Its text: the output, then what else there is to say, a bracketed line each."""
+    return text_of(foreground_result(outcome).content)
+
+
+def _notes(outcome: Outcome) -> list[str]:
     notes = []
     if outcome.left is not None:
         task = outcome.left.id
@@ -44,8 +56,18 @@ def foreground_text(outcome: Outcome) -> str:
     if outcome.signal is not None:
         notes.append(f"[killed by {outcome.signal}]")
     elif outcome.exit_code:
-        notes.append(f"[exit code: {outcome.exit_code}]")
-    return lines(text, *notes)
+        notes.append(f"[exit code: {outcome.exit_code}{_meaning(outcome.exit_code)}]")
+    if outcome.hint is not None:
+        notes.insert(0, f"[this may be the sandbox's doing: {outcome.hint}]")
+    return notes
+
+
+def _meaning(code: int) -> str:
+    """What shells and sandboxes say with the exit code of a program that a signal killed."""
+    try:
+        return f", as of {signal.Signals(code - 128).name}" if code > 128 else ""
+    except ValueError:
+        return ""
 
 
 def foreground_meta(outcome: Outcome) -> dict[str, Any]:
@@ -58,26 +80,22 @@ def foreground_meta(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def read_text(task: Task) -> str:
+def read_result(task: Task) -> ToolResult:
     """What a task printed since it was last read, and its status."""
-    out, err = task.read()
-    text = lines(out.text, f"[stderr]\n{err.text}" if err.text else "") or "(no new output)"
+    text, kept = _output(*task.read(), "(no new output)")
     notes = []
-    if out.lossy or err.lossy:
-        kept = f"only the last {task.child.stdout.limit} bytes of a stream are kept"
-        files = [
-            f"{name}: {_file(stream)}"
-            for name, stream in (("stdout", task.child.stdout), ("stderr", task.child.stderr))
-            if stream.truncated
-        ]
-        notes.append(f"[older output is left out: {kept}; {'; '.join(files)}]")
-    return lines(text, *notes, status_line(task))
+    hint = hint_for(task.child) if task.status == "completed" else None
+    if hint is not None:
+        notes.append(f"[this may be the sandbox's doing: {hint}]")
+    return ToolResult(lines(text, *notes, status_line(task)), meta={"kept": kept} if kept else None)
 
 
 def status_line(task: Task) -> str:
     """The status of a task in brackets."""
     if task.status == "running":
         return "[status: running]"
+    if task.child.refused is not None:
+        return f"[status: the command did not run, the sandbox could not be set up: {task.child.refused}]"
     if task.status == "killed":
         return f"[status: killed ({task.signal})]" if task.signal else "[status: killed]"
     return f"[status: completed, {_how(task)}]"
@@ -98,18 +116,44 @@ def _short(command: str) -> str:
     return line if len(line) <= 80 else line[:79] + "…"
 
 
-def _stream(window: Window) -> str:
-    text = window.text()
-    if not window.truncated:
-        return text
-    shown = f"above are the last {window.limit} of {window.total} bytes"
-    return lines(text, f"[output cut: {shown}; {_file(window)}]")
+def _output(out: Piece, err: Piece, nothing: str) -> tuple[str, list[Json]]:
+    """What both streams brought, and the files in which they are kept: one or both are cut if they are too long."""
+    limits = out.window.limits
+    long = out.total + err.total > limits.size or out.lines + err.lines > limits.lines
+    kept: list[Json] = []
+    texts = []
+    for piece in (out, err):
+        cut = piece.cut() if long else None
+        if cut is None:
+            texts.append(piece.text)
+            continue
+        spill = piece.window.keep()
+        kept += [spill.path] if spill.path is not None else []
+        texts.append(_shown(piece, cut, spill))
+    text = lines(texts[0], f"[stderr]\n{texts[1]}" if texts[1] else "")
+    return text or nothing, kept
 
 
-def _file(window: Window) -> str:
-    if window.spill_path is None:
-        return "the rest could not be saved to a file"
-    return f"{'everything' if window.spill_complete else 'the beginning'} is in {window.spill_path}"
+def _shown(piece: Piece, cut: Cut, spill: Spill) -> str:
+    """A stream without its middle, with what is left out, and where it is."""
+    name, size = piece.window.stream, f"{piece.total} bytes in {piece.lines} line{'' if piece.lines == 1 else 's'}"
+    here = f"{name} has {size}" if piece.fresh else f"{name} brought {size} since it was last read"
+    where = _file(piece, spill)
+    if cut.binary:
+        return f"[{here}, which are no text and not shown; {where}]"
+    many = f"{cut.left_bytes} bytes in {cut.left_lines} line{'' if cut.left_lines == 1 else 's'}"
+    marker = f"[{many} of {name} are left out here]"
+    return lines(cut.head, marker, cut.tail, f"[{here}; {where}]")
+
+
+def _file(piece: Piece, spill: Spill) -> str:
+    if spill.path is None:
+        return f"the rest is lost, as it could not be saved: {spill.failure or 'there is no file'}"
+    total = piece.window.total
+    if spill.written < total:
+        return f"its first {spill.written} bytes are in {spill.path}, the others are lost"
+    what = "all of it" if piece.fresh else "all that it has printed"
+    return f"{what} is in {spill.path}: read the part that you need, or search it"
 
 
 def lines(*parts: str) -> str:

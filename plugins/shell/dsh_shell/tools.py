@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+from attrs import evolve
 
 from dsh.errors import AgentError, ToolArgsError
+from dsh.jsonvalue import dumps
 from dsh.messages import PluginSource
 from dsh.process import Process, scrubbed_environment
 from dsh.tools.tool import Tool, ToolCall, ToolResult
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from dsh.agents import Agent
     from dsh.harness import Harness
     from dsh_shell.executor import Executor, Owner, Prepare, Spec, Task
+    from dsh_shell.spill import Outputs
 
 __all__ = ["SECTION", "ShellTools"]
 
@@ -32,9 +36,10 @@ and find out what went wrong before you go on. No such line means that the comma
 _BASH: Final = """\
 Run a command with bash and get what it prints. Each call starts a fresh shell: variables, functions and `cd` of \
 earlier calls are gone. Choose the directory with `workdir` instead of `cd`. There is no input and no terminal, so \
-pass flags that keep programs from asking. Of long output you get the end, with the name of a file that holds all of \
-it. With `run_in_background` you get the id of a task at once, for `bash_output` to read and `bash_kill` to stop; use \
-it for servers and whatever else shall go on while you work. Background tasks end with the session."""
+pass flags that keep programs from asking. Of long output you get the beginning and the end, with the name of a file \
+that holds all of it. With `run_in_background` you get the id of a task at once, for `bash_output` to read and \
+`bash_kill` to stop; use it for servers and whatever else shall go on while you work. Background tasks end with the \
+session."""
 
 _STRING: Final = {"type": "string"}
 _TASK_ID: Final = {
@@ -59,6 +64,7 @@ class ShellTools:
         self._harness = harness
         self._executor: Executor | None = None
         self.tools = (self._bash_tool(), self._output_tool(), self._kill_tool())
+        self._extended: tuple[bytes, tuple[Tool, ...]] = (dumps([]), self.tools)
 
     @property
     def executor(self) -> Executor:
@@ -66,13 +72,42 @@ class ShellTools:
         if self._executor is None:
             from dsh_shell.executor import Executor
 
-            self._executor = Executor(self._config, self._shell)
+            self._executor = Executor(self._config, self._shell, self._outputs())
         return self._executor
+
+    def _outputs(self) -> Outputs:
+        from dsh_shell.spill import Outputs
+
+        harness, limit = self._harness, self._config.max_file_bytes
+        if harness is None:
+            return Outputs(limit=limit)
+        return Outputs(harness.home, harness.secrets.mask_output, harness.secrets.pending, limit)
+
+    def forget(self, session_id: str) -> None:
+        """Delete the files of a session that nobody stores."""
+        if self._executor is not None:
+            self._executor.outputs.forget(session_id)
 
     async def close(self) -> None:
         """Stop what still runs.  Cancelling waits for that, the grace and a few seconds at most."""
         if self._executor is not None:
             await self._executor.close()
+
+    def tools_of(self, agent: Agent) -> tuple[Tool, ...]:
+        """The tools, ``bash`` with the arguments that plugins add for this agent."""
+        from dsh_shell.hooks import Parameters, ShellHooks
+
+        added = Parameters()
+        cast(ShellHooks, agent.hook).shell_parameters(agent=agent, parameters=added)
+        # The same tools as long as the same is added: each step asks for them, and compares them with the last ones.
+        wanted = dumps(list(added))
+        if self._extended[0] != wanted:
+            bash, *rest = self.tools
+            own = bash.parameters["properties"]
+            assert isinstance(own, Mapping)
+            properties = {**{name: schema for name, schema in added if name not in own}, **own}
+            self._extended = (wanted, (evolve(bash, parameters={**bash.parameters, "properties": properties}), *rest))
+        return self._extended[1]
 
     def _bash_tool(self) -> Tool:
         config = self._config
@@ -91,6 +126,8 @@ class ShellTools:
             execute=self.bash,
             present_call=_late("present_bash_call"),
             present_result=_late("present_bash_result"),
+            effect="execute",
+            subject="command",
         )
 
     def _output_tool(self) -> Tool:
@@ -101,6 +138,7 @@ class ShellTools:
             execute=self.bash_output,
             present_call=_late("present_output_call"),
             present_result=_late("present_block"),
+            effect="none",
         )
 
     def _kill_tool(self) -> Tool:
@@ -111,7 +149,12 @@ class ShellTools:
             execute=self.bash_kill,
             present_call=_late("present_kill_call"),
             present_result=_late("present_block"),
+            effect="none",
         )
+
+    def running_for(self, agent: Agent) -> list[Task]:
+        """What runs in the background for an agent."""
+        return [] if self._executor is None else self._executor.running(agent.session.id)
 
     # -- what they do
 
@@ -136,9 +179,9 @@ class ShellTools:
             )
         owner = self._owner(call.agent) if call.agent is not None or self._harness is not None else None
         outcome = await self.executor.run(spec, owner, prepare)
-        return ToolResult(report.foreground_text(outcome), meta=report.foreground_meta(outcome))
+        return report.foreground_result(outcome)
 
-    async def bash_output(self, arguments: Mapping[str, Any], call: ToolCall) -> str:
+    async def bash_output(self, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
         """Read a task.
 
         Raises:
@@ -147,7 +190,7 @@ class ShellTools:
         """
         from dsh_shell import report
 
-        return report.read_text(self._task(arguments, call))
+        return report.read_result(self._task(arguments, call))
 
     async def bash_kill(self, arguments: Mapping[str, Any], call: ToolCall) -> str:
         """Stop a task.  Cancelling waits for its end, which takes the grace and a few seconds at most.
@@ -185,9 +228,8 @@ class ShellTools:
         )
 
     def _environment(self) -> dict[str, str]:
-        env = scrubbed_environment()
-        secrets = frozenset() if self._harness is None else self._harness.secrets.values()
-        return {name: value for name, value in env.items() if value not in secrets} if secrets else env
+        # Of what is left the core takes away what holds a known secret.
+        return scrubbed_environment(keep=() if self._harness is None else self._harness.secrets.config.keep_env)
 
     def _preparing(self, agent: Agent | None) -> Prepare:
         hook = agent.hook if agent is not None else None if self._harness is None else self._harness.hook

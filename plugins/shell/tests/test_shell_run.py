@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from attrs import evolve
 from dsh_shell.config import ShellConfig
 from dsh_shell.errors import ShellError
 from dsh_shell.executor import Executor, Outcome
-from dsh_shell.report import foreground_meta, foreground_text
+from dsh_shell.report import foreground_meta, foreground_result, foreground_text
 
+from dsh.messages import text_of
 from dsh.process import Process
 
 
@@ -65,20 +67,60 @@ async def test_the_shell_keeps_the_name_of_a_linked_directory(bench: Any) -> Non
 async def test_output_that_is_no_text_is_shown_as_far_as_it_is(bench: Any) -> None:
     outcome = await bench.run(r"printf '\xf0\xff\x00ok\n'; head -c 1000000 /dev/zero | tr '\0' a >&2")
 
-    assert outcome.stdout.text() == "\ufffd\ufffd\ufffdok\n"
+    assert outcome.stdout.text == "\ufffd\ufffd\ufffdok\n"
     assert outcome.stderr.total == 1_000_000
 
 
-async def test_long_output_shows_its_end_and_where_all_of_it_is(bench: Any) -> None:
+async def test_long_output_shows_both_ends_and_where_all_of_it_is(bench: Any) -> None:
     outcome: Outcome = await bench.run("seq 1 200000; echo 🙂")
 
-    path = trio.Path(outcome.stdout.spill_path or "")
+    result = foreground_result(outcome)
+    text = text_of(result.content)
+    (kept,) = result.meta["kept"]
+    path = trio.Path(kept)
     everything = await path.read_text()
     assert everything == "".join(f"{n}\n" for n in range(1, 200001)) + "🙂\n"
-    cut = f"above are the last 64000 of {len(everything.encode())} bytes"
-    assert foreground_text(outcome).endswith(f"🙂\n[output cut: {cut}; everything is in {path}]")
+    head, marker, tail = re.split(r"(?m)^\[(.*) of stdout are left out here\]\n", text)
+    tail, _, said = tail.rpartition("[stdout has ")
+    assert everything.startswith(head)
+    assert everything.endswith(tail)
+    left = everything[len(head) : len(everything) - len(tail)]
+    assert marker == f"{len(left.encode())} bytes in {left.count(chr(10))} lines"
+    size = f"{len(everything.encode())} bytes in 200001 lines"
+    assert said == f"{size}; all of it is in {path}: read the part that you need, or search it]"
+    assert len(text) < 25_000
     await bench.executor.close()
     assert not await path.exists()
+
+
+async def test_two_long_streams_are_both_kept_and_stay_within_the_limit(bench: Any) -> None:
+    outcome = await bench.run("seq 1 7000; seq 1 7001 >&2; exit 3")
+    assert max(outcome.stdout.total, outcome.stderr.total) < 50 * 1024  # only together they are too long
+
+    result = foreground_result(outcome)
+    out, err = [await trio.Path(path).read_text() for path in result.meta["kept"]]
+    assert (out, err) == tuple("".join(f"{n}\n" for n in range(1, last + 1)) for last in (7000, 7001))
+    text = text_of(result.content)
+    assert len(text) < 50 * 1024
+    assert text.endswith("\n[exit code: 3]")
+    assert "\n[stderr]\n1\n2\n" in text
+
+
+async def test_many_short_lines_are_cut_too(bench: Any) -> None:
+    text = foreground_text(await bench.run("yes | head -n 2500"))
+
+    assert "[3500 bytes in 1750 lines of stdout are left out here]\n" in text
+    assert "[stdout has 5000 bytes in 2500 lines; all of it is in " in text
+
+
+async def test_long_binary_output_is_named_and_kept(bench: Any) -> None:
+    outcome = await bench.run("head -c 300000 /bin/bash; echo oops >&2")
+    text = foreground_text(outcome)
+
+    assert text.startswith("[stdout has 300000 bytes in ")
+    assert "which are no text and not shown; all of it is in " in text
+    assert text.endswith("\n[stderr]\noops\n")
+    assert len(text) < 400
 
 
 async def test_without_process_descriptors_a_thread_waits(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from dsh_shell.spill import SpillFolder, remove_abandoned
+from dsh_shell.spill import Outputs, remove_abandoned
 
 KILLED = """
 import os, signal, tempfile
 tempfile.tempdir = {folder!r}
-from dsh_shell.spill import SpillFolder
-spill = SpillFolder().open("stdout")
+from dsh_shell.spill import Outputs
+spill = Outputs().open("stdout")
 spill.write(b"much")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -41,7 +41,7 @@ def test_the_folder_of_a_killed_program_is_removed(temp: Path) -> None:
 
 
 def test_the_folder_of_a_living_program_stays(temp: Path) -> None:
-    mine = SpillFolder()
+    mine = Outputs()
     spill = mine.open("stdout")
     spill.close()
 
@@ -49,7 +49,7 @@ def test_the_folder_of_a_living_program_stays(temp: Path) -> None:
 
     assert spill.path is not None
     assert os.path.exists(spill.path)
-    mine.remove()
+    mine.temp.remove()
     assert list(temp.iterdir()) == []
 
 

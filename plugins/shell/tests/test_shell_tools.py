@@ -226,6 +226,7 @@ async def test_a_call_outside_of_any_agent() -> None:
         ({"timeout_ms": 0}, "shell: timeout_ms must be a positive, finite number, not 0"),
         ({"grace_ms": float("inf")}, "grace_ms must be"),
         ({"max_output_bytes": -1}, "max_output_bytes must be"),
+        ({"max_output_bytes": 999}, "max_output_bytes must be 1000 or more"),
         ({"timeout": 5}, "did you mean timeout_ms"),
         ({"shell": "/absent/shell"}, "no such program"),
     ],

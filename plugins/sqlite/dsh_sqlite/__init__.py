@@ -31,7 +31,7 @@ def dsh_configure(harness: Harness) -> None:
 
     settings = harness.config.section("sqlite", SqliteConfig)
     path = Path(settings.path).expanduser().absolute() if settings.path else harness.home / "sessions.db"
-    harness.plugins.register(SessionTable(path, harness.sessions, settings.journal_mode), "sqlite.store")
+    harness.plugins.register(SessionTable(path, harness.sessions, settings.journal_mode, harness.warn), "sqlite.store")
 
 
 def read_session(path: str | Path, session_id: str, codec: Codec | None = None) -> StoredSession:

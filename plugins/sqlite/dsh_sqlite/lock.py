@@ -11,7 +11,12 @@ from pathlib import Path
 
 from dsh import SessionLocked
 
-__all__ = ["SessionLock"]
+__all__ = ["SessionLock", "name_of"]
+
+
+def name_of(session_id: str) -> str:
+    """A name for files about a session: different for every id, and harmless for any."""
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class SessionLock:
@@ -23,8 +28,7 @@ class SessionLock:
     """
 
     def __init__(self, database: Path, session_id: str) -> None:
-        name = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self._path = database.with_name(f"{database.name}-locks") / name
+        self._path = database.with_name(f"{database.name}-locks") / name_of(session_id)
         self._message = (
             f"the session {session_id!r} is open in another program, which writes it to {database}; "
             "end that program, or fork the session"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,17 +19,20 @@ from dsh.session import (
     SessionStore,
     SessionWriter,
     StoredSession,
+    check_cancelled,
     interrupted_turn_closers,
     parse_log,
 )
 from dsh.session.codec import Codec, default_codec
 
+from .copies import drop_copies, keep_copy
 from .database import OLDEST_SQLITE, Database, event_rows, header_line, holds, kept_lines, plain, snapshot
 from .listing import scan
 from .lock import SessionLock
 from .rows import compose
 
 if TYPE_CHECKING:
+    from dsh.checks import Checks
     from dsh.session import Session, SessionInfo, SessionQuery, Sessions
     from dsh.session.lines import ParsedLog
 
@@ -85,13 +89,21 @@ class SessionTable(SessionStore):
         path: the database; made when needed.
         sessions: the live ones.
         journal_mode: SQLite's.
+        warn: told what was cut off a session.
 
     Raises:
         ConfigError: the SQLite of this Python is too old.
     """
 
-    def __init__(self, path: Path, sessions: Sessions, journal_mode: JournalMode = "wal") -> None:
+    def __init__(
+        self,
+        path: Path,
+        sessions: Sessions,
+        journal_mode: JournalMode = "wal",
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__(sessions)
+        self.warn = warn
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise ConfigError(
                 f"the store sqlite needs SQLite {'.'.join(map(str, OLDEST_SQLITE))}, and this Python has "
@@ -127,14 +139,26 @@ class SessionTable(SessionStore):
         if found is None:
             lock.release()
             return None
-        parsed, count = found
+        parsed, text = found
         events = parsed.events
         closers = interrupted_turn_closers(events)
-        if closers or count != len(events):
+        if closers or parsed.size < len(text):
+            if parsed.size < len(text):
+                self._keep(session_id, text, len(events))
             self.database.mend(plain(session_id), len(events), [codec.encode(event) for event in closers])
             events = events.extended(closers)
         rows = SessionRows(self.database, parsed.header, lock, events)
         return rows, StoredSession(parsed.header, events)
+
+    def _keep(self, session_id: str, text: bytes, good: int) -> None:
+        """Keep a session as it is, and tell."""
+        copy = keep_copy(self.database.path, session_id, text)
+        if self.warn is not None:
+            trio.from_thread.run_sync(
+                self.warn,
+                f"{self.database.path}, session {session_id!r}: from event {good} on it could not be read, which was "
+                f"cut off; the session as it was is kept in {copy}",
+            )
 
     def scan(self, query: SessionQuery) -> list[SessionInfo]:
         with _readable(self.database.path), self.database.reading() as connection:
@@ -142,6 +166,29 @@ class SessionTable(SessionStore):
 
     def close(self) -> None:
         self.database.close()
+
+    @hookimpl
+    async def dsh_doctor(self, checks: Checks) -> None:
+        """Say whether the database can be written, and how many sessions it has."""
+        from dsh.checks import may_write
+
+        path, order = self.database.path, 35
+        if not may_write(path.parent) or (path.exists() and not os.access(path, os.W_OK)):
+            advice = "mend its rights, or set [sqlite] path to another one"
+            checks.error("sessions", f"{path} cannot be written, so no session can be stored", advice, order=order)
+            return
+        try:
+            count = await trio.to_thread.run_sync(self._count, abandon_on_cancel=True)
+        except (SessionError, sqlite3.Error, OSError) as error:
+            advice = "move the file away, and a new one is made"
+            checks.error("sessions", f"{path} cannot be read: {_reason(error)}", advice, order=order)
+            return
+        size = path.stat().st_size if path.exists() else 0
+        checks.ok("sessions", f"{count} in {path}, {size / (1 << 20):.1f} MiB", order=order)
+
+    def _count(self) -> int:
+        with self.database.reading() as connection:
+            return 0 if connection is None else int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
     @hookimpl
     async def session_read(self, session_id: str) -> StoredSession | None:
@@ -162,6 +209,7 @@ class SessionTable(SessionStore):
         try:
             lock.acquire()
             self.database.delete(plain(session_id))
+            drop_copies(self.database.path, session_id)
         except SessionLocked:
             raise SessionLocked(
                 f"the session {session_id!r} is open; end the program that writes it to {self.database.path}, "
@@ -203,14 +251,14 @@ def read(path: Path, session_id: str, codec: Codec | None = None) -> StoredSessi
     return StoredSession(found[0].header, found[0].events)
 
 
-def _read(database: Database, session_id: str, codec: Codec) -> tuple[ParsedLog, int] | None:
-    """A session as far as it is good, and how many events the database has of it."""
+def _read(database: Database, session_id: str, codec: Codec) -> tuple[ParsedLog, bytes] | None:
+    """A session as far as it is good, and all its lines."""
     found = _lines(database, session_id)
     if found is None:
         return None
     header, lines = found
     text = b"\n".join((header, *lines, b""))
-    return parse_log(text, codec, f"{database.path}, session {session_id!r}"), len(lines)
+    return parse_log(text, codec, f"{database.path}, session {session_id!r}", check_cancelled), text
 
 
 def _lines(database: Database, session_id: str) -> tuple[bytes, list[bytes]] | None:

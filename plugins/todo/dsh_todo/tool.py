@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsh import Tool, ToolArgsError, ToolCall, ToolError
 from dsh.jsonvalue import Json
 from dsh.messages import Text
 from dsh.session.events import TodoItem, TodoWrite
-from dsh.tools.views import CallView, GenericCall
+
+if TYPE_CHECKING:
+    from dsh.tools.views import CallView
 
 __all__ = ["NAME", "SECTION", "STATUSES", "TODO_WRITE"]
 
@@ -92,7 +94,9 @@ def _present(arguments: Mapping[str, Any]) -> CallView | None:
     done = sum(status == "completed" for status, _ in items)
     title = f"Plan: {now}" if now else f"Plan: {done} of {len(items)} done" if items else "Plan: cleared"
     lines = "\n".join(f"{MARKS[status]} {content}" for status, content in items)
+    from dsh.tools.views import GenericCall
+
     return GenericCall(title, kind="other", content=(Text(lines),) if lines else None)
 
 
-TODO_WRITE = Tool(NAME, DESCRIPTION, PARAMETERS, _write, present_call=_present)
+TODO_WRITE = Tool(NAME, DESCRIPTION, PARAMETERS, _write, present_call=_present, effect="none")

@@ -1,0 +1,35 @@
+"""The event of a file that a tool changed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+__all__ = ["FileChanged"]
+
+
+@frozen
+class FileChanged:
+    """A tool changed a file, or tried to.
+
+    Attributes:
+        turn, step, call_id: the call.
+        path: the file's real path.
+        before, after: SHA-256 of its content in hex; None where there was no file.  What it was before is kept under
+            that name.
+        mode: its permission bits before; None where there was no file.
+        kept: whether its content before can be brought back.
+        reason: why not; empty if it can.
+    """
+
+    type: ClassVar[str] = "checkpoints/file"
+    turn: int
+    step: int
+    call_id: str
+    path: str
+    before: str | None
+    after: str | None
+    mode: int | None
+    kept: bool
+    reason: str = ""

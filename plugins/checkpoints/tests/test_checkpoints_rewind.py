@@ -1,0 +1,312 @@
+"""Files come back as they were at the end of a turn, and what others changed meanwhile is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dsh_checkpoints
+import pytest
+import trio
+from dsh_checkpoints.events import FileChanged
+from dsh_checkpoints.rewind import apply, plan
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dsh import Agent, Tool, ToolError
+from dsh.config import Config
+from dsh.llm.scripted import Reply
+from dsh.session.folder import session_folder
+from dsh.testing import call, memory_agent, plugin_of, shape, text
+
+jsonl = pytest.importorskip("dsh_jsonl")
+files = pytest.importorskip("dsh_files")
+PLUGINS = {"checkpoints": dsh_checkpoints, "files": files}
+
+
+def write(path: Path | str, content: str, number: int = 1) -> Reply:
+    return call("write", {"file_path": str(path), "content": content}, id=f"c{number}")
+
+
+def changes(agent: Agent) -> list[tuple[str, FileChanged]]:
+    return [(agent.session.id, e.data) for e in agent.session.events if isinstance(e.data, FileChanged)]
+
+
+async def test_a_write_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    replies = [write(path, "one\n", 1), write(path, "two\n", 2), text("done")]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        first, second = (change for _, change in changes(agent))
+        assert (first.before, first.kept, second.before, second.kept) == (None, True, first.after, True)
+        folder = session_folder(agent.harness.home, agent.session.id) / "checkpoints"
+        assert [kept.read_text() for kept in folder.iterdir()] == ["one\n"]
+        assert "TC(c1) checkpoints/file TR(c1)" in shape(agent.session.events)
+
+
+async def test_files_come_back_and_new_ones_go(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "sub" / "new.txt"
+    old.write_text("before\n")
+    old.chmod(0o751)
+    replies = [
+        call("read", {"file_path": str(old)}, id="c1"),
+        call("edit", {"file_path": str(old), "old_string": "before", "new_string": "after"}, id="c2"),
+        write(new, "new\n", 3),
+        text("done"),
+    ]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        assert old.read_text() == "after\n"
+        steps = plan(changes(agent))
+        assert [(Path(step.path).name, step.action) for step in steps] == [
+            ("old.txt", "restore"),
+            ("new.txt", "delete"),
+        ]
+        assert [error for _, error in apply(agent.harness.home, steps)] == [None, None]
+    assert (old.read_text(), old.stat().st_mode & 0o777, new.exists()) == ("before\n", 0o751, False)
+
+
+async def test_what_somebody_else_changed_is_left_alone(tmp_path: Path) -> None:
+    path, gone = tmp_path / "a.txt", tmp_path / "b.txt"
+    replies = [write(path, "mine\n", 1), write(gone, "mine\n", 2), text("done")]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        path.write_text("somebody's\n")
+        gone.unlink()
+        steps = plan(changes(agent))
+        assert [step.action for step in steps] == ["changed", "nothing"]
+        assert apply(agent.harness.home, steps) == []
+        assert path.read_text() == "somebody's\n"
+        assert [error for _, error in apply(agent.harness.home, steps, force=True)] == [None]
+        assert not path.exists()
+
+
+async def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("before\n")
+    link.symlink_to(real)
+    replies = [call("read", {"file_path": "link.txt"}, id="c1"), write(link, "after\n", 2), text("done")]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        apply(agent.harness.home, plan(changes(agent)))
+    assert link.is_symlink()
+    assert real.read_text() == "before\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [({"max_file_bytes": 3}, "more than checkpoints.max_file_bytes"), ({"max_total_bytes": 3}, "are used up")],
+)
+async def test_what_is_too_big_is_not_kept_and_says_so(tmp_path: Path, table: dict[str, int], words: str) -> None:
+    path = tmp_path / "a.txt"
+    replies = [write(path, "long enough\n", 1), write(path, "other\n", 2), text("done")]
+    config = Config(tables={"checkpoints": table})
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path), config=config) as agent:
+        await agent.run("go")
+        _, second = (change for _, change in changes(agent))
+        assert not second.kept
+        assert words in second.reason
+        # the first write made the file, so there is nothing to bring back but its absence
+        assert [step.action for step in plan(changes(agent))] == ["delete"]
+        assert [(step.action, words in step.why) for step in plan(changes(agent)[1:])] == [("lost", True)]
+
+
+async def test_damaged_checkpoints_bring_nothing_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("before\n")
+    replies = [call("read", {"file_path": str(path)}, id="c1"), write(path, "after\n", 2), text("done")]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        (kept,) = (session_folder(agent.harness.home, agent.session.id) / "checkpoints").iterdir()
+        kept.write_text("rot")
+        ((_, error),) = apply(agent.harness.home, plan(changes(agent)))
+        assert error is not None
+        assert "damaged" in error
+        kept.unlink()
+        ((_, error),) = apply(agent.harness.home, plan(changes(agent)))
+        assert error is not None
+        assert "gone" in error
+    assert path.read_text() == "after\n"
+
+
+def tool(do: Any) -> object:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    made = Tool("spoil", "Changes a file.", schema, do, effect="write", subject="path")
+    return plugin_of(tools_register=lambda tools: tools.add(made))
+
+
+async def test_a_call_that_fails_half_way_is_kept_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("before\n")
+
+    def spoil(arguments: Any, call: Any) -> str:
+        path.write_text("half")
+        raise ToolError("no more", code="NO")
+
+    plugins = {"checkpoints": dsh_checkpoints, "spoiling": tool(spoil)}
+    async with memory_agent(call("spoil", {"path": "a.txt"}), text("ok"), plugins=plugins, cwd=str(tmp_path)) as agent:
+        await agent.run("go")
+        apply(agent.harness.home, plan(changes(agent)))
+    assert path.read_text() == "before\n"
+
+
+async def test_a_call_that_is_cancelled_half_way_is_kept_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("before\n")
+    started = trio.Event()
+
+    async def spoil(arguments: Any, call: Any) -> str:
+        path.write_text("half")
+        started.set()
+        await trio.sleep_forever()
+        return ""
+
+    plugins = {"checkpoints": dsh_checkpoints, "spoiling": tool(spoil)}
+    async with memory_agent(call("spoil", {"path": "a.txt"}), text("ok"), plugins=plugins, cwd=str(tmp_path)) as agent:
+        agent.send("go")
+        await started.wait()
+        agent.cancel()
+        await agent.when_idle()
+        assert len(changes(agent)) == 1
+        apply(agent.harness.home, plan(changes(agent)))
+    assert path.read_text() == "before\n"
+
+
+async def test_it_can_be_switched_off(tmp_path: Path) -> None:
+    config = Config(tables={"checkpoints": {"enabled": False}})
+    replies = [write(tmp_path / "a", "x"), text("done")]
+    async with memory_agent(*replies, plugins=PLUGINS, cwd=str(tmp_path), config=config) as agent:
+        await agent.run("go")
+        assert changes(agent) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "zz", None])), min_size=1, max_size=8),
+    st.data(),
+)
+def test_any_history_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, history: Sequence[tuple[str, str | None]], data: Any
+) -> None:
+    """After any writes and deletions by tools, going back to any of them gives the files of that moment."""
+    folder = tmp_path_factory.mktemp("files")
+    moments: list[dict[str, str]] = [{}]
+
+    def spoil(arguments: Any, call: Any) -> str:
+        name, content = arguments["path"], arguments["content"]
+        if content is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            (folder / name).write_text(content)
+        moments.append({path.name: path.read_text() for path in folder.iterdir()})
+        return "ok"
+
+    made = Tool("spoil", "Changes a file.", {"type": "object"}, spoil, effect="write", subject="path")
+    plugins = {"checkpoints": dsh_checkpoints, "spoiling": plugin_of(tools_register=lambda tools: tools.add(made))}
+    replies = [
+        call("spoil", {"path": name, "content": content}, id=f"c{n}") for n, (name, content) in enumerate(history)
+    ]
+
+    async def main() -> None:
+        async with memory_agent(*replies, text("ok"), plugins=plugins, cwd=str(folder)) as agent:
+            await agent.run("go")
+            moment = data.draw(st.integers(0, len(history)))
+            ids = {f"c{n}" for n in range(moment)}
+            later = [entry for entry in changes(agent) if entry[1].call_id not in ids]
+            apply(agent.harness.home, plan(later))
+            assert {path.name: path.read_text() for path in folder.iterdir()} == moments[moment]
+
+    trio.run(main)
+
+
+# -- the command
+
+MODEL = """\
+from dsh import hookimpl
+from dsh.llm.scripted import ScriptedModel, call, text
+
+@hookimpl
+def llm_adapters(adapters):
+    adapters.add("scripted", ScriptedModel(call("write", {"file_path": NAME, "content": CONTENT}), text("done")))
+"""
+
+
+class Dsh:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+
+    def __call__(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "DSH_HOME": str(self.folder / "home")}
+        command = [sys.executable, "-m", "dsh", *argv]
+        return subprocess.run(command, cwd=self.work, env=env, capture_output=True, text=True, timeout=120)
+
+    def turn(self, name: str, content: str, *more: str) -> None:
+        model = self.folder / "scripted_model.py"
+        model.write_text(MODEL.replace("NAME", repr(name)).replace("CONTENT", repr(content)))
+        flags = ("-m", "scripted/m", "-e", str(model), "--permission-mode", "bypass")
+        ran = self("-p", "go", *flags, *more)
+        assert ran.returncode == 0, ran.stderr
+
+    def contents(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.work.iterdir() if path.is_file()}
+
+
+@pytest.fixture
+def dsh(tmp_path: Path) -> Dsh:
+    return Dsh(tmp_path)
+
+
+def test_the_command_goes_back_a_turn(dsh: Dsh) -> None:
+    dsh.turn("a.txt", "one\n")
+    dsh.turn("b.txt", "two\n", "-c")
+    dry = dsh("rewind", "--dry-run")
+    assert (dry.returncode, dry.stdout.count("would be deleted")) == (0, 1)
+    assert dsh.contents() == {"a.txt": "one\n", "b.txt": "two\n"}
+    went = dsh("rewind", "--json")
+    assert went.returncode == 0, went.stderr
+    record = json.loads(went.stdout)
+    assert [(Path(file["path"]).name, file["action"]) for file in record["files"]] == [("b.txt", "delete")]
+    assert dsh.contents() == {"a.txt": "one\n"}
+    shown = dsh("sessions", "show", record["new_session"]).stdout
+    assert "a.txt" in shown
+    assert "b.txt" not in shown
+    old = dsh("sessions", "show", record["session"]).stdout
+    assert "b.txt" in old
+
+
+def test_the_command_goes_back_before_everything(dsh: Dsh) -> None:
+    dsh.turn("a.txt", "one\n")
+    went = dsh("rewind", "--to", "0")
+    assert (went.returncode, dsh.contents()) == (0, {})
+    assert "before the first turn there is none" in went.stderr
+
+
+def test_only_the_files_or_only_the_conversation(dsh: Dsh) -> None:
+    dsh.turn("a.txt", "one\n")
+    dsh.turn("b.txt", "two\n", "-c")
+    went = dsh("rewind", "--conversation")
+    assert "begins as this one did up to turn 1" in went.stdout
+    assert set(dsh.contents()) == {"a.txt", "b.txt"}
+    identity = json.loads(dsh("sessions", "list", "--json").stdout.splitlines()[-1])["id"]
+    went = dsh("rewind", identity, "--files")
+    assert "conversation" not in went.stdout
+    assert set(dsh.contents()) == {"a.txt"}
+
+
+def test_mistakes_are_said(dsh: Dsh) -> None:
+    assert "there is no session of this directory" in dsh("rewind").stderr
+    dsh.turn("a.txt", "one\n")
+    wrong = dsh("rewind", "--to", "7")
+    assert (wrong.returncode, "the session's turns are 1 to 1" in wrong.stderr) == (2, True)
+    assert dsh("rewind", "nothing").returncode == 2
+    (dsh.work / "a.txt").write_text("mine\n")
+    left = dsh("rewind")
+    assert "left alone: somebody else changed it since" in left.stdout
+    assert dsh.contents() == {"a.txt": "mine\n"}

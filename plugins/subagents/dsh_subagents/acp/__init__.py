@@ -1,0 +1,1 @@
+"""Children that are other programs: agents that speak the Agent Client Protocol over stdin and stdout."""

@@ -1,0 +1,145 @@
+"""The commands of a conversation, ``/name text``: which there are, what may stand behind them, and running one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from dsh.commands import Commands, SlashCommand
+
+from .actions import OWN, Slash, rewind
+from .custom import Custom, fill, find
+
+if TYPE_CHECKING:
+    from dsh.conversation import Conversation
+
+    from .talk import Talk
+
+__all__ = ["KEYS", "Book", "Proposal"]
+
+KEYS = """\
+Enter          sends; while a turn runs, into that turn
+Tab            while a turn runs: keeps it for the next one; otherwise completes
+Alt-Enter      begins a line, and so does Ctrl-J
+Esc, Ctrl-C    stops the turn, and keeps what you have typed; Ctrl-C twice, or Ctrl-D, leaves
+Ctrl-O         shows the last result whole, once more the one before it
+Ctrl-T         shows or hides thoughts
+Up, Ctrl-R     what you entered before in this folder, and searching it
+Ctrl-Z         your shell; fg comes back
+@path          attaches a file; !command runs a command of your own, and /tell shows it to the model"""
+PLAIN_KEYS = """\
+Enter sends; while a turn runs, into that turn. >>text keeps it for the next one.
+A \\ at the end of a line goes on in the next line.
+/cancel or Ctrl-C stops the turn; Ctrl-C twice, Ctrl-D or /exit leaves.
+@path attaches a file; !command runs a command of your own, and /tell shows it to the model."""
+
+
+@frozen
+class Proposal:
+    """What may stand somewhere, and what it is."""
+
+    text: str
+    meaning: str = ""
+
+
+class Book:
+    """All commands of a conversation: dsh's own, those of other plugins, and those that people write as files.
+
+    Attributes:
+        theirs: those of other plugins, by name.
+        problems: what is wrong with files, to be told once.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        commands = Commands()
+        conversation.harness.hook.dsh_add_commands(commands=commands)
+        self.theirs: dict[str, SlashCommand] = commands.slash()
+        self._commands = dict(OWN)
+        for name, command in self.theirs.items():
+            self._commands[name] = Slash(command.help, _theirs(command), command.values)
+        back = self.theirs.get("rewind")
+        self._commands["rewind"] = Slash(OWN["rewind"].help, _rewinds(back), OWN["rewind"].values)
+        self._folders = conversation.cwd, conversation.harness.home
+        self._custom: dict[str, Custom] = {}
+        self.problems: list[str] = []
+        self.read()
+
+    def read(self) -> None:
+        """Look for commands in files."""
+        found, problems = find(*self._folders, Path.home())
+        hidden = sorted(found.keys() & self._commands.keys())
+        self._custom = {name: custom for name, custom in found.items() if name not in self._commands}
+        self.problems = [*problems, *(f"{found[name].path}: there is a command /{name} already" for name in hidden)]
+
+    def names(self) -> list[Proposal]:
+        """All commands; called in another thread."""
+        named = [Proposal(name, command.help) for name, command in self._commands.items()]
+        custom = [Proposal(custom.name, custom.help) for custom in self._custom.values()]
+        return sorted([*named, *custom], key=lambda proposal: proposal.text)
+
+    def values(self, talk: Talk, name: str) -> Sequence[Proposal]:
+        """What may stand behind a command; called in another thread, so it only looks at what is there."""
+        if name == "help":
+            return self.names()
+        command = self._commands.get(name)
+        if command is None:
+            return ()
+        values = command.values(talk) if callable(command.values) else command.values
+        return _pairs(values)
+
+    def help(self, talk: Talk, name: str = "") -> str:
+        """What can be entered."""
+        self.read()
+        name = name.removeprefix("/")
+        if name in self._commands:
+            return f"/{name} {self._commands[name].help}"
+        lines = [f"/{name:<12} {command.help}" for name, command in sorted(self._commands.items())]
+        lines += [f"/{custom.name:<12} {custom.help} ({custom.path})" for custom in self._custom.values()]
+        return "\n".join([*lines, "", PLAIN_KEYS if talk.screen.look.plain else KEYS])
+
+    async def run(self, talk: Talk, text: str) -> str:
+        """Run what stands behind the slash; what to tell the person.
+
+        Raises:
+            DshError: it cannot be.
+        """
+        name, _, rest = text.partition(" ")
+        name, rest = name.strip().lower(), rest.strip()
+        if name not in self._commands and name not in self._custom:
+            self.read()
+        if name in self._custom:
+            talk.say(fill(self._custom[name], rest))
+            return ""
+        command = self._commands.get(name)
+        if command is not None:
+            return await command.run(talk, rest)
+        known = [*self._commands, *self._custom]
+        close = sorted(other for other in known if other.startswith(name)) if name else []
+        if len(close) == 1:
+            return await self.run(talk, f"{close[0]} {rest}")
+        import difflib
+
+        close = close or difflib.get_close_matches(name, known, 3, 0.6)
+        hint = f"; did you mean /{', /'.join(close)}?" if close else "; /help lists them"
+        return f"there is no command /{name}{hint}"
+
+
+def _pairs(values: Sequence[str | tuple[str, str]]) -> list[Proposal]:
+    return [Proposal(value) if isinstance(value, str) else Proposal(*value) for value in values]
+
+
+def _theirs(command: SlashCommand) -> Callable[[Talk, str], Awaitable[str]]:
+    async def call(talk: Talk, rest: str) -> str:
+        return await command.run(talk.agent, rest)
+
+    return call
+
+
+def _rewinds(back: SlashCommand | None) -> Callable[[Talk, str], Awaitable[str]]:
+    async def call(talk: Talk, rest: str) -> str:
+        return await rewind(talk, rest, back)
+
+    return call

@@ -1,0 +1,468 @@
+"""Holding a conversation: what the person enters goes to the agent, what happens goes to the screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import TYPE_CHECKING
+
+import trio
+import trio.lowlevel
+from attrs import evolve
+
+from dsh import DshError, hookimpl
+from dsh.conversation import Jobs, StatusParts
+from dsh.errors import error_message
+from dsh.messages import CallConfig
+from dsh.session.events import AssistantChunk, Event, ToolResult, TurnEnd
+from dsh.session.store import SessionInfo, SessionQuery, SessionsFound
+
+from .commands import Book
+from .feed import Feed
+from .looks import last_exchange
+from .paint import Painter
+from .screen import Cancel, Input, Leave, Line, Screen, Suspend, Toggle
+from .state import State
+from .waiting import Waiting
+
+if TYPE_CHECKING:
+    from dsh import Agent
+    from dsh.agents import AgentStatus
+    from dsh.conversation import Conversation
+    from dsh.session.log import Session
+
+    from .config import TerminalConfig
+
+__all__ = ["Talk"]
+
+FRAME = 0.05
+"""Seconds between two looks whether the answer went on."""
+TICK = 5
+"""Frames between two turns of the sign that something goes on."""
+
+
+class Talk:
+    """A conversation on a screen; it is registered as a plugin while it lasts.
+
+    Attributes:
+        model, effort: what the person chose for the next request; empty is what there was.
+        shell_output: what the person's last own command printed, to be shown to the model.
+        sessions: those of this folder, as they were when somebody last looked.
+    """
+
+    def __init__(self, conversation: Conversation, screen: Screen, config: TerminalConfig) -> None:
+        self.conversation = conversation
+        self.screen = screen
+        self.config = config
+        self.painter = Painter(screen.look, lambda: screen.columns)
+        self.theme_is_known = self.painter.choose_theme(config.theme) if screen.look.colour else True
+        self.feed = Feed(screen, self.painter, reasoning=config.reasoning)
+        self.state = State()
+        self.book = Book(conversation)
+        self.model = ""
+        self.effort: str | None = None
+        self.code = 0
+        self.shell_output = ""
+        self.sessions: list[SessionInfo] = []
+        self._agents: dict[str, Agent] = {}
+        self._waiting = Waiting()
+        self._failed = False
+        self._began = 0.0
+        self._unseen = 0
+        self._nursery: trio.Nursery | None = None
+        self._changing = False
+        self._busy = 0
+        self._done = trio.Event()
+        self._moves = trio.Event()
+        self._shells: list[trio.CancelScope] = []
+
+    @property
+    def agent(self) -> Agent:
+        """The one that the person talks to."""
+        return self.conversation.handle.agent
+
+    async def main(self) -> int:
+        """Hold the conversation until the person leaves; the exit code.
+
+        Cancelling leaves, too.
+        """
+        harness = self.conversation.harness
+        self.conversation.tell = lambda message: self.screen.show(self.painter.notice(message))
+        with harness.plugins.using(self, "terminal.talk"):
+            self._begin()
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._ticking)
+                nursery.start_soon(self._load_prices)
+                nursery.start_soon(trio.to_thread.run_sync, self.painter.warm)
+                await self.screen.run(self._told, self._started)
+                nursery.cancel_scope.cancel()
+        return self.code
+
+    def leave(self, reason: str, code: int = 0) -> None:
+        """End the conversation: what runs is cancelled."""
+        self.code = self.code or code
+        for text in self._waiting.take():
+            self.screen.show(self.painter.notice(f"not sent: {text}"))
+        self.agent.cancel(reason or "the person left")
+        self.screen.leave()
+
+    def _begin(self) -> None:
+        """A conversation has come, the first or another."""
+        agent = self.agent
+        self.feed.session_id = agent.session.id
+        self.feed.add(agent)
+        self._agents[agent.session.id] = agent
+        header = agent.session.request_header()
+        self.state.begin(agent.session)
+        self.state.model = self.model or (header.config.model if header else agent.options.model)
+        effort = self.effort or (header.config.reasoning_effort if header else agent.options.reasoning_effort)
+        self.state.effort = effort or None
+        self._set_running()
+        self.show_status()
+
+    def _started(self) -> None:
+        for problem in self.book.problems:
+            self.screen.show(self.painter.notice(problem))
+        if not self.theme_is_known:
+            self.screen.show(self.painter.notice(f"terminal.theme: there is no theme {self.config.theme}"))
+        session = self.agent.session
+        turns = session.last_turn
+        what = f"; session {session.id}, {turns} turn{'' if turns == 1 else 's'} so far" if turns else ""
+        self.screen.show(
+            self.painter.notice(f"{self.state.model} in {self.conversation.cwd}{what}. /help lists commands.")
+        )
+        self._show_last()
+        if self._nursery is not None:
+            self._nursery.start_soon(self._look_for_sessions)
+        prompt, self.conversation.prompt = self.conversation.prompt, ""
+        if prompt:
+            self._told(Line(prompt))
+
+    # -- what the person enters
+
+    def _told(self, said: Input) -> None:
+        if isinstance(said, Line):
+            self._line(said)
+        elif isinstance(said, Cancel):
+            self.cancel()
+        elif isinstance(said, Toggle):
+            self._toggle(said.what)
+        elif isinstance(said, Suspend) and self._nursery is not None:
+            self._nursery.start_soon(self.suspend)
+        elif isinstance(said, Leave):
+            failed = self._failed and not self.screen.interactive
+            self.leave(said.reason, 130 if said.reason == "interrupted" else int(failed))
+
+    def _line(self, line: Line) -> None:
+        text = line.text.strip("\n")
+        if not text.strip():
+            return
+        if text.startswith("/") and not text.startswith("//"):
+            self._show_said(text)
+            self._do(self._command, text[1:])
+        elif text.startswith("!"):
+            self._show_said(text)
+            self._do(self._shell, text[1:].strip())
+        else:
+            self.say(text.removeprefix("/") if text.startswith("//") else text, queued=line.queued)
+
+    def say(self, text: str, *, queued: bool = False) -> None:
+        """Send something to the agent: into the turn that runs, or as the next one's prompt."""
+        self._show_said(text)
+        running = self.agent.status == "running"
+        try:
+            if running and not queued:
+                self._waiting.steered.append(text)
+                self.agent.steer(text)
+            else:
+                self._waiting.queued.append(text)
+                self.agent.send(text)
+        except DshError as error:
+            self._waiting.take()
+            self.screen.put_back(text)
+            self.screen.show(self.painter.trouble(error_message(error)))
+        self.show_status()
+
+    def _show_said(self, text: str) -> None:
+        # a terminal that works in lines has shown it already
+        if not (self.screen.look.plain and self.screen.interactive):
+            self.screen.show(self.painter.said(text))
+
+    def cancel(self, why: str = "cancelled by the person") -> None:
+        """Stop the turn, and the person's own commands; what was entered for later comes back."""
+        for scope in self._shells:
+            scope.cancel()
+        if self.agent.status != "running":
+            return
+        text = "\n".join(self._waiting.take())
+        self.agent.cancel(why)
+        if text:
+            self.screen.put_back(text)
+        self.show_status()
+
+    async def suspend(self) -> None:
+        """Ctrl-Z: the person's shell, until they come back.  Where there is none, nothing happens."""
+        import os
+        import signal
+
+        async with self.screen.borrow():
+            before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            try:
+                os.kill(0, signal.SIGTSTP)
+                await trio.lowlevel.checkpoint()
+            finally:
+                signal.signal(signal.SIGTSTP, before)
+
+    def _toggle(self, what: str) -> None:
+        if what == "reasoning":
+            self.feed.reasoning = not self.feed.reasoning
+            state = "shown" if self.feed.reasoning else "hidden"
+            self.screen.show(self.painter.notice(f"thoughts are {state} from now on"))
+            if self.feed.reasoning and self.feed.thought:
+                self.screen.show(self.painter.reasoning("".join(self.feed.thought)))
+            return
+        self._unseen += 1
+        if self._unseen > len(self.feed.outputs):
+            words = "there is no earlier result" if self.feed.outputs else "no tool has said anything yet"
+            self.screen.show(self.painter.notice(words))
+            self._unseen = 0
+            return
+        title, text = self.feed.outputs[-self._unseen]
+        self.screen.show(self.painter.notice(title))
+        self.screen.show(self.painter.output(text, 2000))
+
+    def _do(self, function: Callable[[str], Awaitable[None]], text: str) -> None:
+        if self._nursery is not None:
+            self._busy += 1
+            self._nursery.start_soon(self._counted, function, text)
+
+    async def _counted(self, do: Callable[[str], Awaitable[None]], text: str) -> None:
+        try:
+            await do(text)
+        finally:
+            self._busy -= 1
+            self._done.set()
+            self._done = trio.Event()
+
+    async def settled(self) -> None:
+        """Wait until no command and no turn goes on."""
+        while self._busy:
+            await self._done.wait()
+        await self.agent.when_idle()
+
+    async def _command(self, text: str) -> None:
+        try:
+            told = await self.book.run(self, text)
+        except Exception as error:
+            self.screen.show(self.painter.trouble(error_message(error)))
+        else:
+            if told:
+                self.screen.show(self.painter.notice(told))
+        self.show_status()
+
+    async def _shell(self, command: str) -> None:
+        """Run a command of the person's own; the model does not see it until it is told."""
+        if not command:
+            self.screen.show(
+                self.painter.notice("!command runs a command of your own; /tell shows its output to the model")
+            )
+            return
+        from .shell import run_shell
+
+        done = None
+        with trio.CancelScope() as scope:
+            self._shells.append(scope)
+            self._set_running()
+            try:
+                done = await run_shell(command, self.conversation.cwd)
+            finally:
+                self._shells.remove(scope)
+                self._set_running()
+        if done is None:
+            self.screen.show(self.painter.notice("(stopped)"))
+            return
+        self.feed.outputs.append((f"!{command}", done.output))
+        self._unseen = 0
+        self.shell_output = f"I ran `{command}` myself. It ended with code {done.code}:\n{done.output}"
+        self.screen.show(self.painter.output(done.output or "(no output)", 200))
+        words = f"exit code {done.code}; " if done.code else ""
+        self.screen.show(self.painter.notice(f"{words}/tell shows this to the model"))
+
+    async def change(self, session_id: str | None = None, *, fork: bool = False, turn: int | None = None) -> str:
+        """Go on with another session, or a new one; what to tell the person.
+
+        A turn that runs is stopped once the other session is there.
+
+        Raises:
+            DshError: it cannot be opened; everything is as it was.
+        """
+        if self._changing:
+            return "one moment: another conversation is being opened"
+        before = self.agent
+        if session_id == before.session.id and not fork:
+            return f"session {session_id} is the one you are in"
+        self._changing = True
+        try:
+            await self.conversation.change(session_id, fork=fork, turn=turn)
+        finally:
+            self._changing = False
+            if self.agent is not before:
+                self._changed()
+        turns = self.agent.session.last_turn
+        was = f"; dsh -r {before.session.id} goes on with the one before" if before.session.last_turn else ""
+        return f"session {self.agent.session.id}, {turns} turn{'' if turns == 1 else 's'} so far{was}"
+
+    def _changed(self) -> None:
+        left = "\n".join(self._waiting.take())
+        if left:
+            self.screen.put_back(left)
+        self.feed.forget()
+        self._agents.clear()
+        self._begin()
+        self._show_last()
+        if self._nursery is not None:
+            self._nursery.start_soon(self._look_for_sessions)
+
+    def _show_last(self) -> None:
+        """Where the conversation was left."""
+        prompt, answer = last_exchange(self.agent.session)
+        if prompt:
+            self.screen.show(self.painter.said(prompt))
+        if answer.strip():
+            self.screen.show(self.painter.markdown(answer))
+
+    async def _look_for_sessions(self) -> None:
+        with suppress(Exception):  # they are for proposals; who wants to resume one is told
+            await self.find_sessions()
+
+    async def find_sessions(self) -> list[SessionInfo]:
+        """The other sessions of this folder, the last used first."""
+        found = SessionsFound()
+        query = SessionQuery(cwd=str(self.conversation.cwd), limit=100, children=False)
+        await self.conversation.harness.hook.session_list(query=query, found=found)
+        self.sessions = [info for info in found if info.id != self.agent.session.id]
+        return self.sessions
+
+    async def _load_prices(self) -> None:
+        with suppress(Exception):  # without them the line of status says less
+            await self.conversation.harness.models.load()
+        self.show_status()
+
+    # -- what is heard
+
+    @hookimpl
+    def session_event(self, session: Session, event: Event) -> None:
+        """Show it, and count it."""
+        own = session.id == self.feed.session_id
+        if not own and session.id not in self._agents:
+            return
+        self.state.event(session, event, own)
+        self.feed.event(session, event, self._agents.get(session.id))
+        data = event.data
+        if isinstance(data, AssistantChunk):
+            return
+        if own:
+            self._waiting.heard(data)
+            if isinstance(data, TurnEnd):
+                self._failed = data.reason.kind == "error"
+        if isinstance(data, ToolResult):
+            self._unseen = 0
+        self.show_status()
+
+    @hookimpl
+    def agent_created(self, agent: Agent) -> None:
+        """An agent below this one is shown, too."""
+        if agent.parent is not None and agent.parent.session.id in self._agents:
+            self._agents[agent.session.id] = agent
+            self.feed.add(agent)
+
+    @hookimpl
+    def agent_disposed(self, agent: Agent) -> None:
+        """It is gone."""
+        if self._agents.get(agent.session.id) is agent and agent is not self.agent:
+            del self._agents[agent.session.id]
+
+    @hookimpl
+    def agent_status(self, agent: Agent, status: AgentStatus) -> None:
+        """A turn begins or ends."""
+        if agent.session.id != self.feed.session_id:
+            if agent.session.id in self._agents:
+                self.show_status()
+            return
+        if status == "running":
+            self._began = time.monotonic()
+            self._moves.set()
+        elif self.config.bell and time.monotonic() - self._began >= self.config.bell:
+            self.screen.bell(f"dsh is done in {self.conversation.cwd.name}" if self.config.notify else "")
+        self._set_running()
+        self.show_status()
+
+    @hookimpl(wrapper=True)
+    def agent_request(self, agent: Agent) -> Generator[None, CallConfig, CallConfig]:
+        """Ask the model that the person chose."""
+        config = yield
+        if agent.session.id != self.feed.session_id:
+            return config
+        if self.model:
+            config = evolve(config, model=self.model)
+        if self.effort is not None:
+            config = evolve(config, reasoning_effort=self.effort or None)
+        return config
+
+    @hookimpl
+    def terminal_borrow(self) -> AbstractAsyncContextManager[None]:
+        """Make room for somebody who asks the person something."""
+        return self.screen.borrow()
+
+    # -- the screen
+
+    def _set_running(self) -> None:
+        self.screen.running = self.agent.status == "running" or bool(self._shells)
+
+    def show_status(self) -> None:
+        """Say how things stand."""
+        agents = [agent for agent in self._agents.values() if agent is not self.agent]
+        self.state.children = sum(agent.status == "running" for agent in agents)
+        self.state.queued = len(self._waiting.queued) if self.agent.status == "running" else 0
+        jobs, parts = Jobs(), StatusParts()
+        try:
+            for agent in (self.agent, *agents):
+                agent.hook.agent_jobs(agent=agent, jobs=jobs)
+            self.agent.hook.status_parts(agent=self.agent, parts=parts)
+        except Exception:
+            self.state.jobs, self.state.parts = 0, ("?",)
+        else:
+            self.state.jobs, self.state.parts = len(jobs), tuple(parts)
+        self.screen.status(self.state.line(self.conversation.harness.models, self.screen.columns))
+
+    async def _ticking(self) -> None:
+        """Show what goes on while a turn does, and now and then what runs beside it."""
+        frame = 0
+        while True:
+            if self.agent.status == "running":
+                await trio.sleep(FRAME)
+                frame += 1
+                self.feed.refresh()
+                if frame % TICK == 0:
+                    self.feed.tick()
+                continue
+            self._moves = trio.Event()
+            with trio.move_on_after(1 if self.state.jobs or self.state.children else float("inf")):
+                await self._moves.wait()
+            self.show_status()
+
+    async def farewell(self) -> str:
+        """What stands on the terminal at the end."""
+        session = self.agent.session
+        harness = self.conversation.harness
+        if not session.last_turn or not harness.plugins.implementations("session_open"):
+            return ""  # there is nothing, or nothing stores it
+        try:
+            with trio.fail_after(5):
+                await self.agent.when_idle()
+                await harness.sessions.flush(session)
+        except Exception as error:
+            return f"session {session.id} could not be stored: {error_message(error) or 'it took too long'}"
+        return f"session {session.id}; dsh -r {session.id} goes on with it"

@@ -1,0 +1,210 @@
+"""``dsh why``: for a call, a prompt, a request or a turn, the chain of hooks that decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from dsh import Agent, Block, Continue, Deny, Stop
+from dsh.cli import main
+from dsh.explain import explain_call, explain_event, explain_turn, last_denial, place_of
+from dsh.session.events import AssistantMessage, TurnEnd, UserMessage
+from dsh.testing import call, memory_agent, plugin_of, text, tool_of, wrapper_of
+
+pytest.importorskip("dsh_jsonl")
+
+
+def guard(word: str) -> object:
+    return plugin_of(tools_pre_execute=lambda call: Deny(f"no {word}") if call.arguments.get("x") == word else None)
+
+
+async def test_a_call_names_everyone_who_decided_in_order() -> None:
+    def tools_execute(call: Any) -> Any:
+        result = yield
+        return attrs.evolve(result, meta={"seen": True})
+
+    plugins = {
+        "doing": tool_of("do"),
+        "first": guard("a"),
+        "second": guard("b"),
+        "adjusts": wrapper_of(tools_execute=tools_execute),
+    }
+    replies = [call("do", {"x": "b"}, id="c1"), call("do", {}, id="c2"), text("done")]
+    async with memory_agent(*replies, plugins=plugins) as agent:
+        await agent.run("go")
+        events = agent.session.events
+        denied, ran = explain_call(events, "c1"), explain_call(events, "c2")
+        index = last_denial(events)
+        assert index is not None
+        assert explain_event(events, index) == denied
+    assert (denied.what, denied.turn, denied.step) == ('the call of do {"x":"b"}', 1, 1)
+    assert denied.outcome == "an error: Error: no b"
+    assert [(one.plugin, one.verdict, one.reason) for one in denied.decisions] == [("second", "deny", "no b")]
+    assert [(one.hook, one.plugin, one.verdict, one.changed) for one in ran.decisions] == [
+        ("tools_execute", "adjusts", "changed", ("meta",))
+    ]
+
+
+async def test_a_prompt_names_who_blocked_or_changed_it() -> None:
+    blocked = plugin_of(agent_prompt_submit=lambda content: Block("not today") if "bad" in str(content) else None)
+    async with memory_agent(text("one"), plugins={"gatekeeper": blocked}) as agent:
+        await agent.run("a bad idea")
+        await agent.run("a good one")
+        events = agent.session.events
+        index = last_denial(events)
+        assert index is not None
+        found = explain_event(events, index)
+        good = next(n for n, event in enumerate(events) if isinstance(event.data, UserMessage))
+        assert explain_event(events, good).decisions == ()
+    assert (found.what, found.outcome) == ("the prompt 'a bad idea'", "it was blocked: not today")
+    assert [one.plugin for one in found.decisions] == ["gatekeeper"]
+
+
+async def test_a_request_and_the_end_of_a_turn() -> None:
+    def agent_request(agent: Agent, step: int) -> Any:
+        config = yield
+        return attrs.evolve(config, temperature=0.5) if step == 2 else config
+
+    def agent_turn_continuation(decision: Any) -> Any:
+        return Continue("once more") if isinstance(decision, Stop) and next(left, None) else None
+
+    left = iter([True])
+    plugins = {
+        "warm": wrapper_of(agent_request=agent_request),
+        "stubborn": plugin_of(agent_turn_continuation=agent_turn_continuation),
+    }
+    async with memory_agent(text("one"), text("two"), plugins=plugins) as agent:
+        await agent.run("go")
+        events = agent.session.events
+        answers = [n for n, event in enumerate(events) if isinstance(event.data, AssistantMessage)]
+        first, second = (explain_event(events, index) for index in answers)
+        end = explain_event(events, next(n for n, event in enumerate(events) if isinstance(event.data, TurnEnd)))
+        whole = explain_turn(events, 1)
+    assert first.decisions == ()
+    assert [(one.plugin, one.verdict, one.changed) for one in second.decisions] == [
+        ("warm", "changed", ("temperature",))
+    ]
+    assert second.outcome == "the answer 'two'"
+    assert [(one.plugin, one.verdict) for one in end.decisions] == [("stubborn", "continue")]
+    assert [one.what for one in whole] == ["the request of step 2", "the end of turn 1"]
+
+
+async def test_where_an_implementation_stands() -> None:
+    def tools_pre_execute(call: Any) -> Any:
+        return Deny("no")
+
+    plugins = {"doing": tool_of("do"), "guard": plugin_of(tools_pre_execute=tools_pre_execute)}
+    async with memory_agent(call("do", {}), text("done"), plugins=plugins) as agent:
+        await agent.run("go")
+        (decision,) = explain_call(agent.session.events, "c1").decisions
+        place = place_of(agent.harness.plugins, decision)
+        assert place is not None
+        assert (place.file, place.line) == (__file__, tools_pre_execute.__code__.co_firstlineno)
+        assert place_of(agent.harness.plugins, attrs.evolve(decision, plugin="gone")) is None
+        assert place_of(agent.harness.plugins, attrs.evolve(decision, hook="gone")) is None
+
+
+# -- the command
+
+PLUGIN = """\
+from dsh import Deny, hookimpl
+from dsh.llm.scripted import ScriptedModel, call, text
+
+@hookimpl
+def llm_adapters(adapters):
+    adapters.add("scripted", ScriptedModel(REPLIES))
+
+@hookimpl
+def tools_pre_execute(call):
+    if "secret" in call.arguments["command"]:
+        return Deny("that is private")
+"""
+TWO = 'call("bash", {"command": "cat secret"}), call("bash", {"command": "ls"}, id="c2"), text("done")'
+
+Dsh = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def dsh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Dsh:
+    monkeypatch.setenv("DSH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main(argv)
+        shown = capfd.readouterr()
+        assert "Traceback" not in shown.err
+        return code, shown.out, shown.err
+
+    return run
+
+
+def task(dsh: Dsh, tmp_path: Path, replies: str = TWO) -> None:
+    (tmp_path / "guard.py").write_text(PLUGIN.replace("REPLIES", replies))
+    code, _, err = dsh("-p", "go", "-m", "scripted/model", "-e", "guard.py", "-q", "--permission-mode", "bypass")
+    assert code == 0, err
+
+
+def test_it_explains_the_last_denial_by_itself(dsh: Dsh, tmp_path: Path) -> None:
+    task(dsh, tmp_path)
+    code, out, _ = dsh("why", "-e", "guard.py")
+    assert code == 0
+    assert 'the call of bash {"command":"cat secret"} (turn 1, step 1)' in out
+    assert "-> an error: Error: that is private" in out
+    assert "tools_pre_execute  guard" in out
+    assert "that is private\n     guard.py:8" in out
+    assert 'the call of bash {"command":"ls"}' not in out
+
+
+def test_a_plugin_that_is_gone_is_said_to_be(dsh: Dsh, tmp_path: Path) -> None:
+    task(dsh, tmp_path)
+    assert "the plugin guard is not loaded now" in dsh("why")[1]
+
+
+def test_json_and_what_can_be_asked(dsh: Dsh, tmp_path: Path) -> None:
+    task(dsh, tmp_path)
+    lines = [json.loads(line) for line in dsh("why", "--json", "last", "-e", "guard.py")[1].splitlines()]
+    assert lines[0]["what"].startswith("the call of bash")
+    assert lines[-1]["what"] == "the end of turn 1"
+    (decision,) = (one for one in lines[0]["decisions"] if one["plugin"] == "guard")
+    assert {**decision, "ms": 0, "version": "", "versionNow": ""} == {
+        "hook": "tools_pre_execute",
+        "plugin": "guard",
+        "version": "",
+        "verdict": "deny",
+        "reason": "that is private",
+        "ms": 0,
+        "turn": 1,
+        "step": 1,
+        "callId": "c1",
+        "file": str(tmp_path / "guard.py"),
+        "line": 8,
+        "versionNow": "",
+    }
+    session = dsh("sessions", "list", "--json")[1]
+    identity = json.loads(session.splitlines()[0])["id"]
+    for about in ("call:c1", "turn:1", "seq:0", "denied"):
+        assert dsh("why", identity[:8], about)[0] == 0, about
+
+
+def test_what_is_not_there_is_said(dsh: Dsh, tmp_path: Path) -> None:
+    code, _, err = dsh("why")
+    assert (code, "there is no session of this directory yet" in err) == (2, True)
+    task(dsh, tmp_path, 'text("done")')
+    for about, words in {
+        "call:nope": "the session has no call 'nope'",
+        "turn:9": "the session has no turn 9; its turns are 1 to 1",
+        "seq:9999": "there is no event 9999; the last one is",
+        "denied": "nothing was denied",
+        "what:ever": "expected seq:N, turn:N, call:ID, denied or last",
+    }.items():
+        code, out, err = dsh("why", about)
+        assert (code, out) == (2, ""), about
+        assert words in err
+    assert dsh("why", "a", "b")[0] == 2
+    assert "there is no session missing" in dsh("why", "missing")[2]
