@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, config: Config) -> int:
-    """Go back; 1 if a file could not be brought back.
+    """Go back; 1 if a file was not brought back, or left alone.
 
     Raises:
         ConfigError: there is no such turn.
@@ -79,7 +79,8 @@ async def _run(args: argparse.Namespace, config: Config, cwd: str) -> int:
         print(dumps({**record, "dry_run": args.dry_run}).decode())
     else:
         _print(steps, failed, turn, forked, args)
-    return 1 if failed else 0
+    left = any(step.action == "lost" or (step.action == "changed" and not args.force) for step in steps)
+    return 1 if failed or left else 0
 
 
 def _turn(stored: StoredSession, wanted: int | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from attrs import frozen
 
 from dsh import SessionError
 from dsh.session.events import Event, TurnEnd, TurnStart
-from dsh.session.store import SessionQuery, SessionsFound, StoredSession
+from dsh.session.store import SessionHeader, SessionQuery, SessionsFound, StoredSession
 
 from .events import FileChanged
 from .store import CheckpointsConfig, Store, look, write_whole
@@ -71,8 +72,11 @@ async def changes_since(harness: Harness, stored: StoredSession, turn: int) -> l
         SessionError: there is no such turn, or a session cannot be read.
     """
     start, time = boundary(stored.events, turn)
+    owners = await _owners(harness, stored.header)
     found = [
-        (e.time, e.seq, stored.header.id, e.data) for e in stored.events[start:] if isinstance(e.data, FileChanged)
+        (e.time, e.seq, next(name for end, name in owners if e.seq < end), e.data)
+        for e in stored.events[start:]
+        if isinstance(e.data, FileChanged)
     ]
     waiting, seen = [stored.header.id], {stored.header.id}
     while waiting:
@@ -93,24 +97,41 @@ async def changes_since(harness: Harness, stored: StoredSession, turn: int) -> l
     return [(session_id, data) for _, _, session_id, data in sorted(found, key=lambda entry: entry[:2])]
 
 
+async def _owners(harness: Harness, header: SessionHeader) -> list[tuple[float, str]]:
+    """Whose folder keeps what the events of a session changed, the oldest first: events before that number are of
+    the session of that name, since a fork begins with the events of another one.
+    """
+    owners: list[tuple[float, str]] = [(math.inf, header.id)]
+    while header.parent_session is not None and header.seed_length:
+        owners.insert(0, (header.seed_length, header.parent_session))
+        parent = await harness.hook.session_read(session_id=header.parent_session)
+        if parent is None:
+            break
+        header = parent.header
+    return owners
+
+
 def plan(changes: Sequence[tuple[str, FileChanged]]) -> list[Step]:
     """What becomes of each file that was changed, in the order of their paths; blocks for as long as the disk takes."""
     first: dict[str, tuple[str, FileChanged]] = {}
-    last: dict[str, FileChanged] = {}
+    seen: dict[str, set[str | None]] = {}
     for session_id, change in changes:
         first.setdefault(change.path, (session_id, change))
-        last[change.path] = change
-    return [_step(path, *first[path], last[path].after) for path in sorted(first)]
+        seen.setdefault(change.path, set()).update((change.before, change.after))
+    return [_step(path, *first[path], seen[path]) for path in sorted(first)]
 
 
-def _step(path: str, session_id: str, change: FileChanged, after: str | None) -> Step:
+def _step(path: str, session_id: str, change: FileChanged, seen: set[str | None]) -> Step:
+    """What becomes of a file; it is as tools left it if it is in one of the states in `seen`, as it is after an earlier
+    rewind, too.
+    """
     now = look(path)
     if not now.odd and now.hash == change.before:
         return Step(path, "nothing")
     if not change.kept:
         return Step(path, "lost", why=change.reason)
     action = "restore" if change.before is not None else "delete"
-    if now.odd or now.hash != after:
+    if now.odd or now.hash not in seen:
         action = "changed"
     return Step(path, action, change.before, change.mode, session_id)
 

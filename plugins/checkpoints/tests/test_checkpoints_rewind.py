@@ -310,3 +310,28 @@ def test_mistakes_are_said(dsh: Dsh) -> None:
     left = dsh("rewind")
     assert "left alone: somebody else changed it since" in left.stdout
     assert dsh.contents() == {"a.txt": "mine\n"}
+
+
+def test_going_back_again_and_again(dsh: Dsh) -> None:
+    """In the same session, and in the new one that each rewind makes, whose first events are another session's."""
+    for number in range(1, 4):
+        dsh.turn("a.txt" if number == 1 else f"b{number}.txt", f"{number}\n", *(["-c"] if number > 1 else []))
+    dsh.turn("a.txt", "four\n", "-c", "--config", "checkpoints.enabled=true")
+    first = json.loads(dsh("sessions", "list", "--json").stdout.splitlines()[0])["id"]
+    once = dsh("rewind", first, "--to", "2", "--json")
+    assert once.returncode == 0, once.stderr
+    fork = json.loads(once.stdout)["new_session"]
+    assert set(dsh.contents()) == {"a.txt", "b2.txt"}
+    twice = dsh("rewind", fork, "--to", "1", "--json")
+    assert twice.returncode == 0, twice.stdout
+    assert set(dsh.contents()) == {"a.txt"}
+    again = dsh("rewind", first, "--to", "0")
+    assert again.returncode == 0, again.stdout
+    assert dsh.contents() == {}
+
+
+def test_what_is_left_alone_is_told_by_the_exit_code(dsh: Dsh) -> None:
+    dsh.turn("a.txt", "one\n")
+    (dsh.work / "a.txt").write_text("mine\n")
+    assert dsh("rewind").returncode == 1
+    assert dsh("rewind", "--force").returncode == 0

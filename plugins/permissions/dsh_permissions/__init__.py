@@ -72,6 +72,14 @@ def dsh_configure(harness: Harness) -> None:
         harness.warn(f"not in force, since the folder is not trusted: {'; '.join(guard.ignored)}")
 
 
+@hookimpl(tryfirst=True)
+def agent_prompt_submit(agent: Agent) -> None:
+    """Log a switch of the mode that was made while no turn was open."""
+    from .mode import note_switch
+
+    note_switch(agent)
+
+
 @hookimpl
 async def dsh_doctor(harness: Harness, checks: Checks) -> None:
     """Try the grammar of commands, and say what is in force."""

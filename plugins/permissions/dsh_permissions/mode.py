@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsh import ConfigError
+from attrs import evolve
+
+from dsh import ConfigError, StashKey
 from dsh.structure import did_you_mean
 
 from .events import PermissionMode
@@ -15,7 +17,9 @@ from .verdict import MODES, Mode
 if TYPE_CHECKING:
     from dsh import Agent
 
-__all__ = ["lines_of", "slash"]
+__all__ = ["lines_of", "note_switch", "slash"]
+
+PENDING: StashKey[PermissionMode] = StashKey("permissions: a switch of the mode that is not logged yet")
 
 BY_WIDTH: tuple[Mode, ...] = ("plan", "dont-ask", "default", "accept-edits", "bypass")
 """The modes, from the one that lets least pass to the one that lets most."""
@@ -52,9 +56,19 @@ async def slash(agent: Agent, text: str) -> str:
         )
     before = guard.mode
     guard.switch(wanted)
-    session = root_of(agent).session
-    session.append(PermissionMode(session.open_turn or 0, wanted, before))
+    root = root_of(agent)
+    pending = root.stash.get(PENDING, None)
+    root.stash[PENDING] = PermissionMode(0, wanted, before if pending is None else pending.before)
+    note_switch(root)
     return f"mode {wanted} from now on: {MEANS[wanted]}"
+
+
+def note_switch(root: Agent) -> None:
+    """Log that the mode was switched, once a turn is open: everything in a log belongs to one."""
+    pending, turn = root.stash.get(PENDING, None), root.session.open_turn
+    if pending is not None and turn is not None:
+        del root.stash[PENDING]
+        root.session.append(evolve(pending, turn=turn))
 
 
 def lines_of(guard: Guard, agent: Agent) -> Iterator[str]:

@@ -214,6 +214,8 @@ class PlainScreen:
             if self.settled is not None and not self.interactive:
                 await self.settled()
             self._prompt()
+        if self.settled is not None and not self.interactive:
+            await self.settled()  # what was asked for on the command line is done, too
         told(Leave("end of input"))
 
     async def _bytes(self) -> bytes | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -333,6 +335,7 @@ def test_the_mode_of_permissions(scripted: Any, desk: Any) -> None:
     assert "accept-edits" in screen.statuses[-1]
     modes = [event["data"]["mode"] for event in desk.events() if event["type"] == "permission/mode"]
     assert modes == ["plan", "accept-edits"]
+    assert all(event["data"]["turn"] for event in desk.events() if event["type"] == "permission/mode")
 
 
 def test_bypass_may_come_back_where_it_was_given_at_the_start(scripted: Any) -> None:
@@ -404,3 +407,22 @@ def test_results_are_shown_whole_one_after_another(scripted: Any) -> None:
 def test_a_failed_turn_of_a_pipe_ends_with_one(scripted: Any) -> None:
     scripted('fail("no", code="AUTH")', "go", interactive=False)
     assert scripted.code == 1
+
+
+def test_a_task_without_a_terminal_is_done_before_it_ends(desk: Any) -> None:
+    """``dsh "task" </dev/null``: the end of the input is no reason to cancel what was asked for."""
+    model = desk.home.parent / "slow_model.py"
+    model.write_text(
+        "import trio\nfrom dsh import hookimpl\nfrom dsh.llm.scripted import ScriptedModel, call, text\n\n"
+        "@hookimpl\ndef llm_adapters(adapters):\n"
+        "    replies = call('bash', {'command': 'sleep 1'}), text('All done.')\n"
+        "    adapters.add('scripted', ScriptedModel(*replies))\n"
+    )
+    argv = [sys.executable, "-m", "dsh", "do it", "-m", "scripted/m", "-e", str(model), "--permission-mode", "bypass"]
+    env = {**os.environ, "DSH_HOME": str(desk.home)}
+    done = subprocess.run(
+        argv, cwd=desk.work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "All done." in done.stdout
+    assert desk.events()[-1]["data"]["reason"]["kind"] == "completed"
