@@ -204,7 +204,9 @@ class Stage:
 
         def executes() -> bool:
             assert running.poll() is None, running.communicate()
-            return any(command in self.command_of(pid) for pid in child_processes(running.pid))
+            lines = [self.command_of(pid) for pid in child_processes(running.pid)]
+            # The sandbox carries the command in its own line before there is anything that runs it.
+            return any(command in line and not line.partition(" ")[0].endswith("bwrap") for line in lines)
 
         self.until(executes, command)
         return child_processes(running.pid)
