@@ -47,6 +47,8 @@ MAY: dict[str, set[str]] = {
     "agents": BASE | {"session.events"},
     "tools": BASE | {"agents"},
     "prompt": BASE | {"agents", "tools"},
+    "groups": set(),
+    "watchdog": {"groups"},
     "checks": BASE,
     "commands": BASE,
     "conversation": BASE | {"agents"},

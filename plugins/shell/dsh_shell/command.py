@@ -11,9 +11,9 @@ from typing import Final
 import trio
 from attrs import define, field
 
+from dsh.groups import group_alive, signal_group, signal_marked
 from dsh.process import Confinement, Process
 from dsh_shell.errors import ShellError
-from dsh_shell.groups import group_alive, signal_group, signal_marked
 from dsh_shell.spill import Outputs
 from dsh_shell.window import Limits, Window
 

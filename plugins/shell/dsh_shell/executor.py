@@ -16,13 +16,13 @@ from typing import Final, Literal, TypeAlias
 import trio
 from attrs import define, field, frozen
 
+from dsh.groups import MARK, marked, signal_marked
 from dsh.process import Process
+from dsh.watchdog import Watchdog
 from dsh_shell.command import AFTER_KILL, Command, spawn
 from dsh_shell.config import ShellConfig
 from dsh_shell.errors import ShellError
-from dsh_shell.groups import MARK, marked, signal_marked
 from dsh_shell.spill import Outputs, remove_abandoned
-from dsh_shell.watchdog import Watchdog
 from dsh_shell.window import Piece
 
 __all__ = ["Executor", "Outcome", "Owner", "Prepare", "Spec", "Task", "hint_for", "refusal"]
@@ -235,6 +235,7 @@ class Executor:
             if process.confinement is not None:
                 process.confinement.close()
             raise
+        self._watchdog.start()
         command = spawn(process, mark, self.config.limits, self.outputs, None if owner is None else owner.id)
         self._watchdog.add(command.group)
         self._live[command] = None

@@ -50,6 +50,42 @@ async def test_commands_die_with_a_program_that_is_killed(bench: Any) -> None:
     await bench.until(lambda: not any(bench.runs(pid) for pid in pids))
 
 
+KILLED_AT_ONCE = """
+import os, signal, sys, trio
+from dsh.watchdog import Watchdog
+from dsh_shell.config import ShellConfig
+from dsh_shell.executor import Executor, Owner, Spec
+
+def killed(self, group):
+    while not os.path.exists(os.path.join(sys.argv[1], "pid")):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Watchdog.add = killed
+
+async def prepare(process):
+    return process
+
+async def main():
+    executor = Executor(ShellConfig(), "/bin/sh")
+    async with trio.open_nursery() as nursery:
+        spec = Spec("echo $$ > pid.new; mv pid.new pid; sleep 60", sys.argv[1], dict(os.environ))
+        await executor.run(spec, Owner("s", nursery.start_soon), prepare)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="such a process is found in /proc")
+async def test_the_first_command_dies_with_a_program_that_is_killed_before_it_noted_it(bench: Any) -> None:
+    program = await trio.lowlevel.open_process([sys.executable, "-c", KILLED_AT_ONCE, str(bench.folder)])
+    with trio.fail_after(30):
+        assert await program.wait() == -signal.SIGKILL
+    pid = await bench.pid("pid")
+
+    await bench.until(lambda: not bench.runs(pid))
+
+
 async def test_the_watchdog_ends_with_the_executor(bench: Any) -> None:
     await bench.run("true")
     watchdog = bench.executor._watchdog.pid

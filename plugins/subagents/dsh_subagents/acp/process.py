@@ -12,11 +12,12 @@ from contextlib import suppress
 import trio
 from attrs import define, evolve, field
 
+from dsh.groups import MARK, group_alive, signal_marked
 from dsh.process import Confinement, Process, scrubbed_environment
+from dsh.watchdog import Watchdog
 
 from ..provider import SubagentError
 from .settings import AcpConfig
-from .watchdog import MARK, Watchdog, kill_marked
 
 __all__ = ["AgentProcess", "start"]
 
@@ -102,36 +103,20 @@ class AgentProcess:
             self._signal(signal.SIGTERM)
             with trio.move_on_after(term_grace):
                 await self.wait()
-        elif self._rest():
+        elif group_alive(self.group):
             self._signal(signal.SIGTERM)
             pause = 0.002
             with trio.move_on_after(min(REST, term_grace)):
-                while self._rest():
+                while group_alive(self.group):
                     await trio.sleep(pause)
                     pause = min(pause * 2, 0.05)
-        if self.popen.poll() is None or self._rest():
+        if self.popen.poll() is None or group_alive(self.group):
             self._signal(signal.SIGKILL)
-        kill_marked(self.mark)
+        signal_marked(self.mark)
         with trio.move_on_after(AFTER_KILL):
             await self.wait()
         await self.watchdog.close()
         self._close()
-
-    def _rest(self) -> bool:
-        """Whether there are processes in the group of a leader that is gone."""
-        try:
-            os.killpg(self.group, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        try:
-            os.kill(self.group, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass
-        return False  # the number is that of a new process by now, so the group had ended
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -180,6 +165,8 @@ async def start(config: AcpConfig, cwd: str, prepare: Callable[[Process], Awaita
 def _spawn(process: Process, mark: str) -> AgentProcess:
     # In this thread: what a sandbox ties to the life of its parent, it ties to the thread that starts it.
     around = process.confinement
+    watchdog = Watchdog(mark)
+    watchdog.start()
     try:
         popen = subprocess.Popen(
             process.argv,
@@ -193,8 +180,9 @@ def _spawn(process: Process, mark: str) -> AgentProcess:
             pass_fds=() if around is None else around.fds,
         )
     except (OSError, ValueError) as error:
+        watchdog.dismiss()
         raise SubagentError(_why(process, error), code="SUBAGENT_NOT_STARTED") from error
-    watchdog = Watchdog(popen.pid, mark)
+    watchdog.add(popen.pid)
     if around is not None:
         around.started()
     pipes = [_stream(pipe) for pipe in (popen.stdin, popen.stdout, popen.stderr)]

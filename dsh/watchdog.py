@@ -1,7 +1,9 @@
-"""A process that outlives this one for a moment, to end its commands.
+"""A process that outlives this one for a moment, to end the children that nobody else ends any more.
 
 Whoever is killed by SIGKILL cannot clean up.  The watchdog is a small ``/bin/sh`` that reads from
-a pipe which groups run; the pipe's end without a word means that this process is gone.
+a pipe which groups run; the pipe's end without a word means that this process is gone.  What was
+started and is not in a group that it was told of, is found by the mark in its environment; it looks
+twice, as a child that was just made may not have its environment yet.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Final
 
 import trio
 
-from dsh_shell.groups import MARK
+from .groups import MARK
 
 __all__ = ["Watchdog"]
 
@@ -27,18 +29,21 @@ while read -r sign group; do
     esac
 done
 for group in $groups; do kill -9 "-$group"; done
-for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
-    file=${file%/environ}
-    kill -9 "${file#/proc/}"
+for pause in 0 1; do
+    sleep $pause
+    for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
+        file=${file%/environ}
+        kill -9 "${file#/proc/}"
+    done
 done
 """
 
 
 class Watchdog:
-    """Ends the groups it was told of when this process dies.  It starts with the first of them.
+    """Ends the groups it was told of, and what carries the mark, when this process dies.
 
     Args:
-        mark: how the marks of all commands of this harness begin.
+        mark: how the values of `MARK` in the environments of all its children begin.
     """
 
     def __init__(self, mark: str) -> None:
@@ -52,8 +57,16 @@ class Watchdog:
         """The watchdog's process id; None while there is none."""
         return None if self._process is None else self._process.pid
 
+    def start(self) -> None:
+        """Be there before the first child is: between its start and `add` it is known by its mark alone.
+
+        Never raises: without a watchdog children run all the same.
+        """
+        if self._process is None:
+            self._start()
+
     def add(self, group: int) -> None:
-        """Watch a group.  Never raises: without a watchdog commands run all the same."""
+        """Watch a group.  Never raises."""
         self._groups[group] = None
         if self._process is None:
             self._start()
@@ -84,6 +97,15 @@ class Watchdog:
                 process.kill()
                 process.wait()
         self._process = None
+
+    def dismiss(self) -> None:
+        """Send it away where there is nobody to wait for it; it ends at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._groups.clear()
+            self._hang_up()
+            process.kill()
+            process.wait()
 
     def _start(self) -> None:
         reading, writing = os.pipe()

@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["MARK", "group_alive", "marked", "signal_group", "signal_marked"]
 
 MARK: Final = "DSH_COMMAND_ID"
-"""The variable that a command's processes carry: ``<harness>.<owner>.<command>``."""
+"""The variable that the processes of a child carry; its owner chooses the value, as ``<harness>.<owner>.<command>``."""
 
 _PROC: Final = "/proc"
 
