@@ -23,7 +23,7 @@ COMMANDS = {
     "one command": "ls -la",
     "two and a pipe": "git status && git log -1 | head -3",
     "a commit": "cd src && git add -A && git commit -m 'Mend the reader' && git status",
-    "a loop": "for f in a b c; do grep -n TODO src/$f.py || echo none; done",
+    "a loop": "for f in a b c; do grep -n word src/$f.py || echo none; done",
     "wrapped": "timeout 60 bash -c 'pytest -q tests 2>&1 | tail -20'",
     "200 lines": "cat <<'EOF' > src/a.py\n" + "print('hello')\n" * 200 + "EOF",
 }

@@ -48,6 +48,7 @@ MAY: dict[str, set[str]] = {
     "tools": BASE | {"agents"},
     "prompt": BASE | {"agents", "tools"},
     "groups": set(),
+    "ownfolder": set(),
     "watchdog": {"groups"},
     "checks": BASE,
     "commands": BASE,

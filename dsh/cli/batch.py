@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
-from attrs import define, evolve, field
+from attrs import asdict, define, evolve, field
 
 from ..agents import AgentOptions, RunResult
 from ..errors import ConfigError, DshError, blamed_message, error_code
@@ -281,13 +281,7 @@ class _Batch:
             "exit_code": code,
             "session_id": session_id,
             "model": model,
-            "usage": {
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cache_read_tokens": usage.cache_read_tokens,
-                "cache_write_tokens": usage.cache_write_tokens,
-                "reasoning_tokens": usage.reasoning_tokens,
-            },
+            "usage": asdict(usage),
             "cost_usd": cost,
         }
         if failure is not None:

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import define, evolve, field
+from attrs import asdict, define, evolve, field
 
 from ..agents import RunResult
 from ..errors import AgentError, ConfigError
@@ -250,13 +250,7 @@ class _Run:
             "exit_code": code,
             "model": header.config.model if header is not None else None,
             "steps": self.steps,
-            "usage": {
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cache_read_tokens": usage.cache_read_tokens,
-                "cache_write_tokens": usage.cache_write_tokens,
-                "reasoning_tokens": usage.reasoning_tokens,
-            },
+            "usage": asdict(usage),
             "cost_usd": self.cost,
         }
         if failure is not None:

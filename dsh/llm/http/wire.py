@@ -11,9 +11,11 @@ import orjson
 from ...errors import LlmError
 from ...jsonvalue import clean, dumps
 from ...messages import Block, OtherBlock, Text, TokenUsage
+from ..chunks import Chunk
 from .failures import shorten
+from .sse import ErrorData
 
-__all__ = ["OpenBlock", "counted", "malformed", "number_of_tokens", "parse", "written"]
+__all__ = ["OpenBlock", "counted", "malformed", "number_of_tokens", "parse", "take_event", "written"]
 
 _ATTACHMENTS = ("image", "document", "audio", "video", "file")
 _MOST_TOKENS = 1 << 53
@@ -71,6 +73,24 @@ def parse(provider: str, payload: bytes) -> Any:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise malformed(provider, payload) from error
+
+
+def take_event(provider: str, payload: bytes, take: Callable[[Any, list[Chunk], bool], None], out: list[Chunk]) -> None:
+    """Hand an event's JSON to `take`, with the list to add to and whether the service calls it an error.
+
+    ``[DONE]`` is said by services that speak other dialects as well; it is passed over, as an answer's own end is
+    what counts.
+
+    Raises:
+        LlmError: it is an error of the service, or nothing that can be understood; what came before it is in `out`.
+    """
+    if payload.startswith(b"[DONE]"):
+        return
+    wire = parse(provider, payload)
+    try:
+        take(wire, out, payload.__class__ is ErrorData)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise malformed(provider, wire) from error
 
 
 def malformed(provider: str, payload: Any) -> LlmError:

@@ -12,10 +12,9 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from dsh.jsonvalue import Json, dumps, loads
 from dsh.llm.adapter import Request
+from dsh.llm.http.heads import Heads
 from dsh.llm.http.wire import written
 from dsh.messages import (
     Block,
@@ -35,17 +34,8 @@ __all__ = ["SERVER_BLOCK", "Encoder"]
 
 SERVER_BLOCK = "anthropic"
 """The type of the blocks that stand for the service's own ones, in an `OtherBlock`."""
-_HEADS = 128
 _NO_TEXT = "(no output)"
 _BAD_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-
-
-@frozen(eq=False)
-class _Head:
-    """What comes before the messages, and the tools that are in it."""
-
-    tools: tuple[ToolSchema, ...] | None
-    data: bytes
 
 
 class Encoder:
@@ -58,7 +48,7 @@ class Encoder:
     def __init__(self, provider: str, settings: ServiceSettings) -> None:
         self._provider = provider
         self._settings = settings
-        self._heads: dict[tuple[object, ...], _Head] = {}
+        self._heads = Heads(self._encode_head)
         self._forgotten = ("anthropic:forgotten", provider)
         control = {"type": "ephemeral"} if settings.cache == "5m" else {"type": "ephemeral", "ttl": settings.cache}
         self._mark = b"" if settings.cache == "off" else b',"cache_control":' + dumps(control)
@@ -73,7 +63,7 @@ class Encoder:
         turns = order.turns(self._mark, begun)
         if messages:
             messages[-1].memo[list_key] = (messages[:-1], order)
-        return self._head(request, model) + b",".join(turns) + b"]}"
+        return self._heads.get(request, model) + b",".join(turns) + b"]}"
 
     def forget_thoughts(self, request: Request) -> bool:
         """Leave the thoughts in the messages of `request` out from now on; False if none would be sent."""
@@ -86,17 +76,6 @@ class Encoder:
                 message.memo[self._forgotten] = found = True
                 message.memo.pop((self._provider, request.model), None)
         return found
-
-    def _head(self, request: Request, model: str) -> bytes:
-        """Everything before the first message."""
-        key = (model, request.system, request.temperature, request.max_tokens, request.stop, request.reasoning_effort)
-        known = self._heads.pop(key, None)
-        if known is None or (known.tools is not request.tools and known.tools != request.tools):
-            known = _Head(request.tools, self._encode_head(request, model))
-        self._heads[key] = known
-        if len(self._heads) > _HEADS:
-            del self._heads[next(iter(self._heads))]
-        return known.data
 
     def _encode_head(self, request: Request, model: str) -> bytes:
         settings = self._settings

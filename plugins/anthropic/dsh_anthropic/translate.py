@@ -9,8 +9,7 @@ from dsh.errors import LlmError
 from dsh.jsonvalue import clean, dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
-from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, counted, malformed, number_of_tokens, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, number_of_tokens, take_event
 from dsh.messages import Block, FinishReason, OtherBlock, Reasoning, Text, TokenUsage, ToolCallBlock
 from dsh_anthropic.encode import SERVER_BLOCK
 
@@ -79,14 +78,7 @@ class Translator:
             LlmError: it is an error of the service, or nothing that can be understood; what came
                 before it is in `out`.
         """
-        if payload.startswith(b"[DONE]"):
-            # Said by services that speak other dialects as well; the message's own end is what counts.
-            return
-        wire = parse(self._provider, payload)
-        try:
-            self._take(wire, out, payload.__class__ is ErrorData)
-        except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise malformed(self._provider, wire) from error
+        take_event(self._provider, payload, self._take, out)
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.

@@ -13,13 +13,13 @@ from attrs import frozen
 
 from dsh.jsonvalue import Json, dumps, loads
 from dsh.llm.adapter import Request
+from dsh.llm.http.heads import Heads
 from dsh.llm.http.wire import written
 from dsh.messages import Message, Reasoning, ToolCallBlock, ToolResultBlock, ToolSchema, text_of
 from dsh_chat.dialect import Dialect, put
 
 __all__ = ["NO_TEXT", "Encoder", "Part", "call_arguments", "call_name", "own_thought"]
 
-_HEADS = 128
 _LONGEST_ID = 40
 """Services give their own calls longer ids, and refuse those of others: OpenAI takes so many characters."""
 NO_TEXT = "(no output)"
@@ -56,14 +56,6 @@ class Part:
     closing: bool = False
 
 
-@frozen(eq=False)
-class _Head:
-    """What comes before the messages, and the tools that are in it."""
-
-    tools: tuple[ToolSchema, ...] | None
-    data: bytes
-
-
 class Encoder:
     """Turns requests into bodies, in the dialect of one service.
 
@@ -75,28 +67,17 @@ class Encoder:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._memo_key = ":".join(str(getattr(dialect, name)) for name in _SHAPING)
-        self._heads: dict[tuple[object, ...], _Head] = {}
+        self._heads = Heads(self._encode_head)
         said = dialect.after_results
         self._bridge = None if said is None else dumps({"role": "assistant", "content": said})
 
     def body(self, request: Request, model: str) -> bytes:
         """The body that asks `model` for the answer to `request`."""
-        head = self._head(request, model)
+        head = self._heads.get(request, model)
         parts = self._parts(request.messages, request.model)
         if not parts:
             return head.removesuffix(b",") + b"]}"
         return head + b",".join(parts) + b"]}"
-
-    def _head(self, request: Request, model: str) -> bytes:
-        """Everything before the first message, with the system prompt as one."""
-        key = (model, request.system, request.temperature, request.max_tokens, request.stop, request.reasoning_effort)
-        known = self._heads.pop(key, None)
-        if known is None or (known.tools is not request.tools and known.tools != request.tools):
-            known = _Head(request.tools, self._encode_head(request, model))
-        self._heads[key] = known
-        if len(self._heads) > _HEADS:
-            del self._heads[next(iter(self._heads))]
-        return known.data
 
     def _encode_head(self, request: Request, model: str) -> bytes:
         dialect = self._dialect

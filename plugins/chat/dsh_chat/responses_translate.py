@@ -8,8 +8,7 @@ from dsh.errors import LlmError
 from dsh.jsonvalue import dumps
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from dsh.llm.http.failures import shorten, stream_failure
-from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
+from dsh.llm.http.wire import OpenBlock, counted, malformed, take_event
 from dsh.messages import Block, FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.dialect import Dialect
 from dsh_chat.usage import response_usage
@@ -63,14 +62,7 @@ class ResponsesTranslator:
             LlmError: it is an error of the service, or nothing that can be understood; what came
                 before it is in `out`.
         """
-        if payload.startswith(b"[DONE]"):
-            # Said by services that speak other dialects as well; the response's own end is what counts.
-            return
-        wire = parse(self._provider, payload)
-        try:
-            self._take(wire, out, payload.__class__ is ErrorData)
-        except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise malformed(self._provider, wire) from error
+        take_event(self._provider, payload, self._take, out)
 
     def finish(self) -> list[Chunk]:
         """The blocks' ends, the usage if there was any, and the finish.

@@ -10,9 +10,8 @@ from dsh import Agent, CallConfig, ConfigError, GiveUp, LlmError, NextStep, Stas
 from dsh.decisions import RequestErrorDecision
 from dsh.errors import blamed_message
 from dsh.llm.adapter import Adapter
-from dsh.llm.chunks import BlockEnd, TextDelta
-from dsh.messages import Text
-from dsh.session.events import AssistantChunk, Event, StepStart, TurnStart
+from dsh.session.events import Event, StepStart, TurnStart
+from dsh.session.shown import text_shown
 
 from .events import FallbackSwitch
 
@@ -117,7 +116,7 @@ class Chain:
         turn = _last(agent, number)
         if turn is None or turn.number != number:
             turn = Turn(number, asked, asked)
-        if (asked == turn.first and not _passes(error)) or _seen(agent.session.events):
+        if (asked == turn.first and not _passes(error)) or text_shown(agent.session.events):
             return decision
         turn.failures[asked] = agent.harness.secrets.mask(blamed_message(error))
         left = [model for model in self.models if model not in turn.failures]
@@ -162,21 +161,3 @@ def _logged(events: Sequence[Event], number: int) -> Turn | None:
         if asked and isinstance(data, TurnStart):
             break
     return None
-
-
-def _seen(events: Sequence[Event]) -> bool:
-    """Whether text of the answer that just failed has reached whoever listens to the log."""
-    for event in reversed(events):
-        data = event.data
-        if isinstance(data, StepStart):
-            return False
-        if not isinstance(data, AssistantChunk):
-            if event.type == "retry/wait":
-                return False
-            continue
-        chunk = data.chunk
-        if isinstance(chunk, TextDelta) and chunk.text.strip():
-            return True
-        if isinstance(chunk, BlockEnd) and isinstance(chunk.block, Text) and chunk.block.text.strip():
-            return True
-    return False

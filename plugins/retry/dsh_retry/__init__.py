@@ -50,9 +50,10 @@ def agent_request_error(agent: Agent, turn: int, step: int, error: Exception, at
     import random
 
     from dsh import Retry
+    from dsh.session.shown import text_shown
 
     from .events import RetryWait
-    from .policy import Refused, seen
+    from .policy import Refused
 
     policy = _policies[agent.harness]
     waited = agent.stash.get(_WAITED, 0.0) if attempt > 1 else 0.0
@@ -60,7 +61,7 @@ def agent_request_error(agent: Agent, turn: int, step: int, error: Exception, at
         error,
         attempt,
         waited=waited,
-        seen=lambda: seen(agent.session.events),
+        seen=lambda: text_shown(agent.session.events),
         rng=agent.stash.setdefault(RANDOM, random.Random()),
     )
     if decision is None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from attrs import Attribute, field, frozen
 
 from dsh import LlmError
-from dsh.llm.chunks import BlockEnd, TextDelta
-from dsh.messages import Text
-from dsh.session.events import AssistantChunk, Event, StepStart
 
-from .events import RetryWait
-
-__all__ = ["Decision", "Policy", "Refused", "RetryConfig", "Wait", "seen"]
+__all__ = ["Decision", "Policy", "Refused", "RetryConfig", "Wait"]
 
 VOID = frozenset({"TOOL_USE_FAILED"})
 """Codes by which a service says that it threw away the answer it had begun."""
@@ -108,22 +103,3 @@ class Policy:
         # 2.0**60 waits are longer than any limit, and no attempt makes the power overflow.
         full = min(config.max_ms, config.base_ms * 2.0 ** min(attempt - 1, 60))
         return full * rng.uniform(0.5, 1.0) / 1000
-
-
-def seen(events: Sequence[Event]) -> bool:
-    """Whether text of the answer that just failed has reached whoever listens to the log.
-
-    Reasoning and calls do not count: they are not the answer, and calls have not run.
-    """
-    for event in reversed(events):
-        data = event.data
-        if isinstance(data, StepStart | RetryWait):
-            return False
-        if not isinstance(data, AssistantChunk):
-            continue
-        chunk = data.chunk
-        if isinstance(chunk, TextDelta) and chunk.text.strip():
-            return True
-        if isinstance(chunk, BlockEnd) and isinstance(chunk.block, Text) and chunk.block.text.strip():
-            return True
-    return False

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -15,6 +13,8 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from dsh.ownfolder import OwnFolder
+from dsh.ownfolder import remove_abandoned as remove_all_abandoned
 from dsh.session.folder import private_folder, session_folder
 
 __all__ = ["MAX_FOLDER_BYTES", "Outputs", "Spill", "SpillFolder", "remove_abandoned"]
@@ -24,7 +24,6 @@ MAX_FOLDER_BYTES: Final = 1_000_000_000
 FOLDER: Final = "outputs"
 
 _PREFIX: Final = "dsh-bash-"
-_LOCK: Final = "owner.lock"
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -77,19 +76,15 @@ class Spill:
 
 
 class SpillFolder:
-    """A private folder for the files of commands that belong to no session, made when the first is needed.
-
-    A lock says that its owner lives; the system takes it away from whoever is killed.
-    """
+    """A private folder for the files of commands that belong to no session, made when the first is needed."""
 
     def __init__(self) -> None:
-        self._folder: str | None = None
-        self._lock: int | None = None
+        self._folder: OwnFolder | None = None
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The folder, if there is one by now, for whoever may read the files."""
-        return () if self._folder is None else (self._folder,)
+        return () if self._folder is None else (self._folder.path,)
 
     def path(self) -> str:
         """The folder.
@@ -98,19 +93,14 @@ class SpillFolder:
             OSError: it cannot be made.
         """
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix=_PREFIX)
-            with suppress(OSError):
-                self._lock = _locked(self._folder)
-        return self._folder
+            self._folder = OwnFolder(_PREFIX)
+        return self._folder.path
 
     def remove(self) -> None:
         """Delete the folder and all its files."""
         folder, self._folder = self._folder, None
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+            folder.remove()
 
 
 def _same(text: str) -> str:
@@ -176,39 +166,6 @@ def _size(folder: str) -> int:
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
 
-def _locked(folder: str) -> int:
-    """Lock a new folder; the lock has its name only once it is held, so that nobody takes it for an abandoned one."""
-    path = os.path.join(folder, _LOCK)
-    lock = os.open(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.rename(f"{path}.new", path)
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
-
-
 def remove_abandoned() -> None:
     """Remove the folders of this user whose owners were killed.  It may take a while; never raises for a folder."""
-    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        folders = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
-        for folder in folders:
-            with suppress(OSError):
-                _remove_if_abandoned(folder)
-
-
-def _remove_if_abandoned(folder: str) -> None:
-    """Raises: OSError: it is no folder of the kind, or its owner lives."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if os.fstat(opened).st_uid != os.getuid():
-            return
-        lock = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(lock)
-    finally:
-        os.close(opened)
+    remove_all_abandoned(_PREFIX)
