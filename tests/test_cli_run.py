@@ -673,3 +673,10 @@ def test_histories_are_what_services_take(dsh: Shell, tmp_path: Path) -> None:
             assert dsh("-p", "y", "-c", DEEPSEEK_BASE_URL=url).out == "again\n"
         finally:
             server.kill()
+
+
+def test_an_answer_without_words_is_said(dsh: Shell, model: Model) -> None:
+    model.replies += [{"text": " "}]
+    done = dsh("-p", "say nothing")
+    assert done.code == 0
+    assert "the model answered nothing" in done.err

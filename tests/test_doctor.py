@@ -248,3 +248,12 @@ def test_checks_are_in_order() -> None:
     checks.view("b").warning("z", "late", "x", order=9)
     checks.view("a").ok("y", "early")
     assert list(checks) == [Check("y", "ok", "early"), Check("z", "warning", "late", "x")]
+
+
+def test_settings_are_counted_and_tables_are_none(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    file = tmp_path / "home/config.toml"
+    file.write_text("[hooks]\n[sandbox]\n")
+    assert found(doctor()[1], "config", "ok") == f"{file}, nothing is set in it -> "
+    file.write_text("[hooks]\ndeadline = 30\n[plugins]\ndisabled = []\n")
+    assert found(doctor()[1], "config", "ok") == f"{file}, 2 settings -> "

@@ -7,8 +7,8 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import evolve
@@ -129,14 +129,19 @@ def _disk(checks: Checks, start: Start) -> None:
         checks.warning("disk", f"others may write in {home}", f"chmod go-w {home}", order=30)
 
 
+def _settings_in(data: Mapping[str, Any]) -> int:
+    """How many settings a file has; tables are none."""
+    return sum(_settings_in(value) if isinstance(value, Mapping) else 1 for value in data.values())
+
+
 def _settings(checks: Checks, start: Start) -> None:
     files = config_files(cwd=start.cwd, home=start.home, environ=os.environ)
     for path in (files.user, files.project, files.local, files.allowed):
         if path is not None and path.is_file():
-            count = sum(
-                1 for label in start.config.origins.values() if label.startswith(str(path)) or str(path).endswith(label)
-            )
-            checks.ok("config", f"{path}" + (f", {count} settings" if count else ""), order=20)
+            layers = [layer for layer in start.config.layers if str(path).endswith(layer.label)]
+            count = sum(_settings_in(layer.data) for layer in layers)
+            said = f", {count} setting{'' if count == 1 else 's'}" if count else ", nothing is set in it"
+            checks.ok("config", f"{path}{said}", order=20)
     if not any(check.area == "config" for check in checks):
         text = f"no file; yours would be {files.user}"
         checks.note("config", text, "`dsh init` writes one with every common setting explained", order=20)

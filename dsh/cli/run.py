@@ -67,12 +67,16 @@ def _run(args: argparse.Namespace, output: Output) -> int:
     prompt = read_prompt(args.prompt, start.warn)
     while True:
         one = _Run(args, start, prompt, output, Progress(0 if args.quiet else 1 + args.verbose))
+        failed: BaseException | None = None
         try:
             code = trio.run(one.main)
         except BaseException as error:
             if output.closed:
                 raise
-            again = _answered(error, args, start)
+            failed = error
+        # Not while it is handled: what fails while a person is asked would name it as a cause.
+        if failed is not None:
+            again = _answered(failed, args, start)
             if isinstance(again, Start):
                 start = again
                 continue
@@ -240,6 +244,8 @@ class _Run:
             failure = {"code": UNAVAILABLE, "message": "commands did not run: the sandbox they need cannot be had here"}
         if failure is not None and self._is_new(failure["message"]):
             complain(failure["message"])
+        if code == EXIT_OK and not result.text.strip():
+            complain("the model answered nothing")
         if self.denials.unanswered:
             complain("\n".join(self.denials.lines()))
         header = agent.session.request_header()

@@ -39,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
     if prompt.strip() == "-":
         prompt = read_prompt(args.prompt, start.warn)
     try:
-        try:
-            return trio.run(_Talk(args, start, prompt).main)
-        except BaseException as error:
-            from .first import answered
+        return trio.run(_Talk(args, start, prompt).main)
+    except BaseException as error:
+        failed = error
+    # Not while it is handled: what fails while a person is asked would name it as a cause.
+    from .first import answered
 
-            again = answered(error, start, lambda: started(args))
-            if again is None:
-                raise
-        return trio.run(_Talk(args, again, prompt).main)
+    try:
+        again = answered(failed, start, lambda: started(args))
+        return report(failed, debug=args.debug)[0] if again is None else trio.run(_Talk(args, again, prompt).main)
     except BaseException as error:
         return report(error, debug=args.debug)[0]
 

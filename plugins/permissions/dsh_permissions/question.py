@@ -99,7 +99,7 @@ def _arguments(arguments: Mapping[str, Any]) -> Iterator[str]:
 def _diff(diff: Diff) -> Iterator[str]:
     yield diff.path
     if diff.old_text is None:
-        yield from (f"+ {line}" for line in diff.new_text.split("\n"))
+        yield from (f"+ {line}" for line in diff.new_text.removesuffix("\n").split("\n"))
         return
     before, after = diff.old_text.split("\n"), diff.new_text.split("\n")
     for line in difflib.unified_diff(before, after, lineterm="", n=2):
