@@ -18,7 +18,8 @@ import pytest
 import trio
 from attrs import define
 
-from dsh import Config, ConfigError, CorruptSession, SessionError, SessionLocked, open_harness
+from dsh import AgentOptions, Config, ConfigError, CorruptSession, SessionError, SessionLocked, open_harness
+from dsh.agents import AgentRegistry
 from dsh.config import SessionsConfig
 from dsh.hooks import PluginManager
 from dsh.hookspecs import Hooks
@@ -43,6 +44,7 @@ from dsh.session.events import (
     TurnStart,
     UserMessage,
 )
+from dsh.testing import memory_harness, reply
 
 jsonl = pytest.importorskip("dsh_jsonl")
 sqlite = pytest.importorskip("dsh_sqlite")
@@ -185,7 +187,7 @@ class Store:
 
     async def close(self) -> None:
         """What the end of a harness does."""
-        await self.plugin.dsh_unconfigure(cast(Any, None))
+        await self.plugin.dsh_unconfigure(cast(Any, SimpleNamespace(agents=AgentRegistry())))
 
     async def listed(self, **query: Any) -> list[SessionInfo]:
         found = SessionsFound()
@@ -843,6 +845,7 @@ def largest(folder: Path) -> int:
 
 
 async def test_l09_a_full_disk_stops_the_turn_and_loses_nothing(stores: Stores) -> None:
+    """L10, too."""
     store = stores()
     session = store.create("a")
     for turn in range(1, 4):
@@ -900,6 +903,24 @@ async def test_l21_closing_a_store_on_a_full_disk_tells_of_it(store: Store) -> N
             await store.close()
 
     assert len(caught.value.exceptions) == 2
+
+
+@pytest.mark.parametrize("name", ["jsonl", "sqlite"])
+async def test_a_store_that_is_taken_out_tells_of_the_sessions_it_leaves(tmp_path: Path, name: str) -> None:
+    said: list[str] = []
+    tables = {"jsonl": {"root": str(tmp_path / "sessions")}, "sqlite": {"path": str(tmp_path / "sessions.db")}}
+    config = Config(sessions=SessionsConfig(name), tables={name: tables[name]})
+    plugins = {"jsonl": jsonl, "sqlite": sqlite}
+    async with memory_harness(reply("one"), reply("two"), plugins=plugins, config=config, warnings=said) as harness:
+        agent = harness.create_agent(session_id="a", options=AgentOptions(model="scripted/model")).agent
+        await agent.run("hi")
+        stored = lines_of(agent.session)
+        await harness.unload(name)
+        await agent.run("go on")
+
+    (kind,) = [kind for kind in KINDS if kind.name == name]
+    assert kind.lines(tmp_path, "a") == stored
+    assert ["the session 'a' is live and its store was taken out" in one for one in said] == [True]
 
 
 # -- lists

@@ -273,8 +273,14 @@ class SessionStore(ABC):
 
     @hookimpl
     async def dsh_unconfigure(self, harness: Harness) -> None:
-        """Write, sync and close whatever is still open."""
+        """Write, sync and close whatever is still open; tell of the agents that go on without a store."""
         errors: list[Exception] = []
+        for agent in harness.agents.list():  # when the harness closes, none is left
+            if self._key in agent.session.stash:
+                harness.warn(
+                    f"the session {agent.session.id!r} is live and its store was taken out: "
+                    "what happens from now on is not stored"
+                )
         for session_id, writer in list(self._open.items()):
             try:
                 writer.drain(last=True)

@@ -11,6 +11,7 @@ import pytest
 from attrs import define
 from dsh_jsonl.files import SessionFiles
 
+from dsh.agents import AgentRegistry
 from dsh.hooks import PluginManager
 from dsh.hookspecs import Hooks
 from dsh.llm.chunks import TextDelta
@@ -70,7 +71,7 @@ class Store:
 
     async def close(self) -> None:
         """What the end of a harness does."""
-        await self.files.dsh_unconfigure(cast(Any, None))
+        await self.files.dsh_unconfigure(cast(Any, SimpleNamespace(agents=AgentRegistry())))
 
     def path(self, id: str) -> Path:
         """The one file of the session."""

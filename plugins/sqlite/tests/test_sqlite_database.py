@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import dsh_sqlite
@@ -16,6 +17,7 @@ from dsh_sqlite.database import Database
 from dsh_sqlite.store import SessionTable
 
 from dsh import Config, ConfigError, CorruptSession, SessionError, SessionLocked, open_harness
+from dsh.agents import AgentRegistry
 from dsh.hooks import PluginManager
 from dsh.hookspecs import Hooks
 from dsh.messages import USER, Text
@@ -48,7 +50,7 @@ def talk(session: Session, turn: int = 1) -> None:
 
 
 async def close(table: SessionTable) -> None:
-    await table.dsh_unconfigure(cast(Any, None))
+    await table.dsh_unconfigure(cast(Any, SimpleNamespace(agents=AgentRegistry())))
 
 
 def ask(path: Path, query: str, *values: object) -> list[tuple[Any, ...]]:
