@@ -127,7 +127,8 @@ class LlmError(DshError):
     """The model or its provider failed.
 
     Codes: ``AUTH`` ``RATE_LIMIT`` ``QUOTA`` (no money left) ``OVERLOADED`` ``INVALID_REQUEST`` ``CONTEXT_OVERFLOW``
-    ``NOT_FOUND`` ``REFUSED`` (for what was asked) ``TOOL_USE_FAILED`` ``SERVER`` ``HTTP_<n>``
+    ``NOT_FOUND`` ``REFUSED`` (for what was asked) ``CONTENT_FILTER`` (for what was answered)
+    ``TOOL_USE_FAILED`` ``SERVER`` ``HTTP_<n>``
     ``UNAVAILABLE`` (no connection) ``TIMEOUT`` ``EMPTY_RESPONSE`` ``STREAM_CLOSED`` ``ANSWER_TOO_LONG``
     ``MALFORMED_RESPONSE`` ``NO_ADAPTER`` ``DUPLICATE_ADAPTER`` ``ABORTED``, or the provider's own.
 

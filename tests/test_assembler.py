@@ -23,6 +23,7 @@ def assembled(*chunks: Chunk) -> Assembler:
 
 
 def test_blocks_stand_in_the_order_in_which_they_began() -> None:
+    """K01."""
     found = assembled(
         BlockStart(5, "text"),
         BlockStart(2, "reasoning"),
@@ -36,11 +37,13 @@ def test_blocks_stand_in_the_order_in_which_they_began() -> None:
 
 
 def test_deltas_open_a_block_by_themselves() -> None:
+    """K01."""
     found = assembled(TextDelta(0, "a"), ToolCallDelta(1, "c1", "work", '{"a'), ToolCallDelta(1, "", None, '": 1}'))
     assert found.content() == (Text("a"), ToolCallBlock("c1", "work", '{"a": 1}'))
 
 
 def test_the_first_end_of_a_block_is_authoritative() -> None:
+    """K01."""
     found = assembled(
         TextDelta(0, "draft"),
         BlockEnd(0, Text("final")),
@@ -66,10 +69,12 @@ def test_the_last_id_and_name_of_a_call_win() -> None:
 
 
 def test_a_call_without_id_and_name_has_a_made_up_id() -> None:
+    """K01."""
     assert assembled(ToolCallDelta(4, "", None, "{}")).content() == (ToolCallBlock("call-4", "", "{}"),)
 
 
 def test_an_unfinished_block_of_an_unknown_type_is_an_error() -> None:
+    """K01."""
     with pytest.raises(LlmError, match="'hologram'") as caught:
         assembled(BlockStart(0, "hologram")).content()
     assert caught.value.code == "MALFORMED_RESPONSE"

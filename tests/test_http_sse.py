@@ -41,6 +41,7 @@ def parse(pieces: list[bytes]) -> list[bytes]:
 
 @given(streams(), st.data())
 def test_events_are_the_same_however_the_body_is_cut(stream: tuple[bytes, list[bytes]], data: st.DataObject) -> None:
+    """K04."""
     body, wanted = stream
     cuts = sorted(data.draw(st.sets(st.integers(0, len(body)), max_size=12)))
 
@@ -66,6 +67,7 @@ def test_events_are_the_same_however_the_body_is_cut(stream: tuple[bytes, list[b
     ],
 )
 def test_spellings(body: bytes, wanted: list[bytes]) -> None:
+    """K04."""
     assert parse([body]) == wanted
 
 

@@ -37,6 +37,7 @@ async def test_a_model_is_found_by_its_provider() -> None:
 
 @pytest.mark.parametrize("name", ["scriptd/model", "modl", "nowhere/x", ""])
 async def test_a_model_that_nobody_serves_is_an_error_that_says_what_there_is(name: str) -> None:
+    """K02."""
     async with memory_harness() as harness:
         with pytest.raises(LlmError, match="the providers are: scripted") as caught:
             harness.llm.resolve(name)
@@ -56,6 +57,7 @@ async def test_a_request_for_an_unknown_model_fails_when_it_is_asked() -> None:
 
 
 async def test_two_plugins_cannot_serve_one_provider() -> None:
+    """K02."""
     plugins = {"one": ScriptedModel(provider="p"), "two": ScriptedModel(provider="p")}
     with pytest.raises(LlmError, match="'p' is served by two plugins: one and two") as caught:
         async with memory_harness(plugins=plugins):

@@ -181,6 +181,8 @@ async def test_the_parts_of_a_plugin_go_with_it() -> None:
 
 
 async def test_models_of_a_plugin_are_gone_with_it() -> None:
+    """K02."""
+
     class Other(ScriptedModel):
         closed = 0
 

@@ -95,7 +95,7 @@ class Nameless:
     ],
 )
 def test_what_is_no_event_is_not_logged(data: Any, name: str) -> None:
-    """H01."""
+    """H01, L03."""
     session = Session("a")
 
     with pytest.raises(NotJson, match=f"^{name}: .*cannot be serialized as JSON"):
@@ -233,6 +233,7 @@ def test_a_session_that_was_left_takes_appends_and_tells_nobody() -> None:
 
 
 def test_a_seed_is_not_announced_and_must_be_contiguous() -> None:
+    """L03."""
     events = [Event(0, 1, TurnStart(1, Trigger("message", USER))), Event(1, 1, say("hi"), None, "append")]
 
     assert Session("a", events).derive_messages() == [Message("user", "hi")]

@@ -192,7 +192,7 @@ class ResponsesTranslator:
             return FinishReason("max-tokens")
         if why == "content_filter":
             text = f"{self._provider} withheld the answer for what is in it ({why})"
-            return FinishReason("error", text, "REFUSED")
+            return FinishReason("error", text, "CONTENT_FILTER")
         if why or self._response.get("status") not in (None, "completed"):
             why = str(why or self._response["status"])
             text = f"{self._provider} ended the answer with the reason {shorten(why, 80)!r}"

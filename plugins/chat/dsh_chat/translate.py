@@ -132,7 +132,7 @@ class Translator:
         kind = _FINISHES.get(self._finish.lower())
         if self._finish.lower() in _REFUSALS:
             text = f"{self._provider} withheld the answer for what is in it ({shorten(self._finish, 80)})"
-            return FinishReason("error", text, "REFUSED")
+            return FinishReason("error", text, "CONTENT_FILTER")
         if kind is None:
             text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
             return FinishReason("error", text, shorten(self._finish.upper(), 80))

@@ -220,7 +220,7 @@ async def test_filtered_answer_is_an_error() -> None:
     response = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
     assembler, _ = await assemble(event("incomplete", response=response))
     assert assembler.finish is not None
-    assert (assembler.finish.kind, assembler.finish.code) == ("error", "REFUSED")
+    assert (assembler.finish.kind, assembler.finish.code) == ("error", "CONTENT_FILTER")
 
 
 async def test_parts_of_a_summary_are_paragraphs() -> None:

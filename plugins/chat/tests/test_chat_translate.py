@@ -66,6 +66,7 @@ def failure(*payloads: Any) -> LlmError:
 
 
 def test_chunks_of_an_answer_with_thoughts_text_and_a_call() -> None:
+    """K05."""
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
     chunks = translate(
         wire({"role": "assistant", "content": "", "reasoning_content": ""}),
@@ -195,6 +196,7 @@ def test_refusal_is_shown_and_named() -> None:
     ],
 )
 def test_fragments_of_calls(fragments: list[dict[str, Any]], wanted: list[tuple[str, str, str]]) -> None:
+    """K05."""
     assert calls(*fragments) == wanted
 
 
@@ -220,8 +222,9 @@ def test_unknown_finish_reason_is_an_error() -> None:
 
 
 def test_answer_that_was_withheld_is_refused() -> None:
+    """K05."""
     reason = finish_of(translate(wire({"content": "x"}, "content_filter")))
-    assert (reason.kind, reason.code) == ("error", "REFUSED")
+    assert (reason.kind, reason.code) == ("error", "CONTENT_FILTER")
     assert "content_filter" in (reason.message or "")
 
 
@@ -264,6 +267,7 @@ def test_nothing_at_all_is_an_error(payloads: list[Any]) -> None:
     ],
 )
 def test_usage_is_disjoint(counts: dict[str, Any], wanted: TokenUsage) -> None:
+    """K05."""
     chunks = translate(wire({"content": "x"}, "stop", usage={"prompt_tokens": 1}), {"choices": [], "usage": counts})
     assert chunks[-2] == Usage(wanted)
 

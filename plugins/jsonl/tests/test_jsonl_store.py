@@ -83,6 +83,7 @@ async def test_sessions_are_listed_with_their_first_words(store: Any, converse: 
 
 
 async def test_only_sessions_are_listed(store: Any, converse: Callable[..., None]) -> None:
+    """L19."""
     converse(store.create("a"))
     folder = store.path("a").parent
     long = f'{{"type":"session","version":0,"id":"{"x" * 9000}","createdAt":1}}\n{{"type":"turn/start"}}\n'
@@ -100,6 +101,7 @@ async def test_only_sessions_are_listed(store: Any, converse: Callable[..., None
 
 
 async def test_a_root_that_is_no_folder_is_an_error(stores: Any) -> None:
+    """L19."""
     store = stores()
     store.root.parent.mkdir(exist_ok=True)
     store.root.touch()

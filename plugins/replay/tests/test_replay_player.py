@@ -48,6 +48,7 @@ async def test_requests_without_a_session_are_as_one() -> None:
 
 
 async def test_the_end_of_a_recording_is_an_error_when_it_is_pulled() -> None:
+    """K08."""
     async with memory_harness(plugins={"player": player((text("a"),))}) as harness:
         await answer(harness, "x")
         for session, complaint in (("x", "file 0 has 1 answers, and this is request 2"), ("y", "no recording for")):
@@ -65,6 +66,7 @@ async def test_an_answer_is_used_up_when_it_is_asked_for() -> None:
 
 
 async def test_a_thrown_answer_can_be_tried_again() -> None:
+    """K08."""
     again = plugin_of(agent_request_error=lambda attempt: Retry(0) if attempt == 1 else None)
     plugins = {"player": player((fail("busy", after="x"), text("done"))), "again": again}
     async with memory_agent(plugins=plugins, options=AgentOptions(model="no/such")) as agent:
@@ -72,6 +74,7 @@ async def test_a_thrown_answer_can_be_tried_again() -> None:
 
 
 async def test_a_hanging_answer_ends_with_the_turn() -> None:
+    """K08."""
     async with memory_agent(plugins={"player": player((hang("so far"),))}) as agent:
         agent.send("go")
         await trio.testing.wait_all_tasks_blocked()

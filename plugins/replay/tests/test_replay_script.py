@@ -37,6 +37,7 @@ def said(turn: int, step: int, *words: str) -> list[AssistantChunk]:
 
 
 def test_an_answer_is_what_was_streamed_in_a_step(tmp_path: Path) -> None:
+    """K08."""
     name = write_log(tmp_path / "a.jsonl", *said(1, 1, "a", "b"), *said(1, 2, "c"), *said(2, 1))
     replies = derive_script(read_recording(name)).replies
     assert [reply.chunks for reply in replies] == [
@@ -62,6 +63,7 @@ def test_an_answer_that_was_cut_off_is_refused(tmp_path: Path) -> None:
 
 
 def test_children_come_by_their_age_and_play_what_is_their_own(tmp_path: Path) -> None:
+    """K08."""
     first = write_log(tmp_path / "first.jsonl", *said(1, 1, "first"), created_at=9)
     old = write_log(tmp_path / "old.jsonl", *said(1, 1, "old"), created_at=1)
     b = write_log(tmp_path / "b.jsonl", *said(1, 1, "b"), created_at=2)
@@ -72,6 +74,7 @@ def test_children_come_by_their_age_and_play_what_is_their_own(tmp_path: Path) -
 
 
 def test_an_override_says_all_three_things(tmp_path: Path) -> None:
+    """K08."""
     path = tmp_path / "o.json"
     start = {"type": "block-start", "index": 0, "blockType": "text"}
     entries = [
