@@ -44,6 +44,7 @@ from dsh.session.events import (
     TurnStart,
     UserMessage,
 )
+from dsh.session.store import UNSTORED
 from dsh.testing import memory_harness, reply
 
 jsonl = pytest.importorskip("dsh_jsonl")
@@ -911,16 +912,131 @@ async def test_a_store_that_is_taken_out_tells_of_the_sessions_it_leaves(tmp_pat
     tables = {"jsonl": {"root": str(tmp_path / "sessions")}, "sqlite": {"path": str(tmp_path / "sessions.db")}}
     config = Config(sessions=SessionsConfig(name), tables={name: tables[name]})
     plugins = {"jsonl": jsonl, "sqlite": sqlite}
-    async with memory_harness(reply("one"), reply("two"), plugins=plugins, config=config, warnings=said) as harness:
+    async with memory_harness(*map(reply, "123"), plugins=plugins, config=config, warnings=said) as harness:
         agent = harness.create_agent(session_id="a", options=AgentOptions(model="scripted/model")).agent
         await agent.run("hi")
         stored = lines_of(agent.session)
         await harness.unload(name)
         await agent.run("go on")
 
-    (kind,) = [kind for kind in KINDS if kind.name == name]
-    assert kind.lines(tmp_path, "a") == stored
+        (kind,) = [kind for kind in KINDS if kind.name == name]
+        assert kind.lines(tmp_path, "a") == stored
+        plugins[name].dsh_configure(harness)
+        await agent.run("and on")
+        assert kind.lines(tmp_path, "a") == lines_of(agent.session)
+
     assert ["the session 'a' is live and its store was taken out" in one for one in said] == [True]
+
+
+# -- a store that comes to sessions that are live already
+
+
+def another(store: Store) -> SessionStore:
+    """Take the store out, which is closed, and put a new one in its place."""
+    store.manager.unregister(store.plugin)
+    plugin = store.kind.plugins(store.home, store.sessions)[0]
+    store.manager.register(plugin, "another")
+    return plugin
+
+
+async def test_l14_a_store_that_is_put_in_again_goes_on_with_a_live_session(store: Store, stores: Stores) -> None:
+    """In the middle of a turn, which is not closed: whoever is in it closes it."""
+    session = store.create("a", cwd=CWD)
+    converse(session)
+    session.append(TurnStart(2, Trigger("message", USER)))
+    await store.close()
+    before = store.lines("a")
+    store.plugin = another(store)
+    session.append(say("between"))
+    assert store.lines("a") == before
+
+    await store.sessions.flush(session)
+    assert store.lines("a") == lines_of(session)
+    assert store.lines("a")[: len(before)] == before
+    with pytest.raises(SessionLocked):
+        await stores().resume("a")
+
+    session.append(TurnEnd(2, EndReason("completed")))
+    assert store.lines("a") == lines_of(session)
+    store.leave(session)
+    await store.close()
+    assert [*(await stores().resume("a")).events] == [*session.events]
+
+
+async def test_l14_what_was_never_stored_is_stored_whole(store: Store) -> None:
+    store.manager.unregister(store.plugin)
+    session = store.create("a", cwd=CWD)
+    unstored = store.sessions.prepare("b")
+    unstored.stash[UNSTORED] = True
+    store.enter(unstored)
+    for one in (session, unstored):
+        converse(one)
+    store.manager.register(store.plugin, "late")
+    assert store.lines("a") == []
+
+    for one in (session, unstored):
+        await store.sessions.flush(one)
+        converse(one, 2)
+    assert store.lines("a") == lines_of(session)
+    assert store.lines("b") == []
+    await store.close()
+
+
+async def test_l14_an_event_that_is_logged_while_the_store_reads_is_not_lost(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = store.create("a")
+    converse(session)
+    await store.close()
+    store.plugin = another(store)
+    load = store.plugin.load
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        found = load(*args, **options)
+        trio.from_thread.run_sync(converse, session, 2)
+        return found
+
+    monkeypatch.setattr(store.plugin, "load", slowly)
+    await store.sessions.flush(session)
+    assert store.lines("a") == lines_of(session)
+    await store.close()
+
+
+async def test_l14_a_line_that_a_crash_left_is_cut_off(store: Store) -> None:
+    session = store.create("a")
+    converse(session)
+    lines = lines_of(session)
+    await store.close()
+    store.rewrite("a", lines[:5])
+    store.plugin = another(store)
+
+    await store.sessions.flush(session)
+    assert store.lines("a") == lines_of(session)
+    await store.close()
+
+
+@pytest.mark.parametrize("other", ["cwd", "events", "longer"])
+async def test_l15_another_session_of_that_id_is_left_alone(store: Store, other: str) -> None:
+    """It is an error at every flush, as nothing of the live session is stored."""
+    stored = store.create("a", cwd=None if other == "cwd" else CWD)
+    converse(stored, text="others" if other == "events" else "hi")
+    store.leave(stored)
+    await store.close()
+    before = store.lines("a")
+    store.manager.unregister(store.plugin)
+    session = store.create("a", cwd=CWD)
+    for event in [*stored.events][: -1 if other == "longer" else None]:
+        session.append(say("mine") if other == "events" and event.seq == 1 else event.data)
+    store.plugin = store.kind.plugins(store.home, store.sessions)[0]
+    store.manager.register(store.plugin, "late")
+
+    for _ in range(2):
+        with pytest.raises(SessionError, match="not the one that is stored") as error:
+            await store.sessions.flush(session)
+        assert error.value.code == "SESSION_ALREADY_EXISTS"
+    assert store.lines("a") == before
+    store.leave(session)
+    await store.close()
 
 
 # -- lists

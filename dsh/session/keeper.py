@@ -181,10 +181,13 @@ class SessionStore(ABC):
         """The writer of a session that is not stored; nothing is made before the first line is written."""
 
     @abstractmethod
-    def load(self, session_id: str) -> tuple[SessionWriter, StoredSession] | None:
+    def load(self, session_id: str, *, live: bool = False) -> tuple[SessionWriter, StoredSession] | None:
         """Take a session for this process, read it, and close its last turn.  It is called in a thread.
 
         It calls `check_cancelled` while it reads, and gives the session free again if that raises.
+
+        Args:
+            live: an agent is in it, who knows better whether the last turn is over: it stays as it is.
 
         Raises:
             SessionLocked: another process has it.
@@ -249,11 +252,32 @@ class SessionStore(ABC):
 
     @hookimpl(tryfirst=True)
     async def session_flush(self, session: Session) -> None:
-        """Write what is left and sync it, in a thread; a cancelled wait ends when the disk has answered."""
+        """Write what is left and sync it, in a thread; a cancelled wait ends when the disk has answered.
+
+        A session that was live before this store came is taken over, with all that happened before.
+        """
+        if self._key not in session.stash and not session.stash.get(UNSTORED, False):
+            await self._adopt(session)
         writer = session.stash.get(self._key, None)
         if writer is not None:
             writer.drain()
             await trio.to_thread.run_sync(writer.sync)
+
+    async def _adopt(self, session: Session) -> None:
+        """Go on with the log of a session that is live, or begin one for it.
+
+        Raises:
+            SessionError: another session of that id is stored, or somebody else writes it.
+        """
+        found = await trio.to_thread.run_sync(functools.partial(self.load, session.id, live=True))
+        if found is None:
+            writer = self.new(session)
+            writer.belongs_to(session, session.events.lines())
+        else:
+            writer = found[0]
+            self._claim(writer, session)
+        session.stash[self._key] = writer
+        self._open[session.id] = writer
 
     @hookimpl(trylast=True)
     def agent_disposed(self, agent: Agent) -> None:
@@ -279,7 +303,7 @@ class SessionStore(ABC):
             if self._key in agent.session.stash:
                 harness.warn(
                     f"the session {agent.session.id!r} is live and its store was taken out: "
-                    "what happens from now on is not stored"
+                    "what happens from now on is not stored, unless another store takes it over"
                 )
         for session_id, writer in list(self._open.items()):
             try:

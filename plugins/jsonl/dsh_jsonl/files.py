@@ -61,9 +61,11 @@ class SessionFiles(SessionStore):
         path = self.root / bucket(session.header.cwd) / (encode_id(session.id) + SUFFIX)
         return SessionFile(path, session.header, session.codec.encode_header(session.header))
 
-    def load(self, session_id: str) -> tuple[SessionFile, StoredSession] | None:
+    def load(self, session_id: str, *, live: bool = False) -> tuple[SessionFile, StoredSession] | None:
         path = find(self.root, session_id)
-        return None if path is None else load(path, session_id, self.sessions.codec, self._warn_from_thread)
+        if path is None:
+            return None
+        return load(path, session_id, self.sessions.codec, self._warn_from_thread, live=live)
 
     def _warn_from_thread(self, message: str) -> None:
         if self.warn is not None:
@@ -84,9 +86,9 @@ def read(path: Path, codec: Codec | None = None) -> StoredSession:
 
 
 def load(
-    path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None = None
+    path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None = None, *, live: bool = False
 ) -> tuple[SessionFile, StoredSession]:
-    """Open and lock a session's file, read it, and close its last turn.
+    """Open and lock a session's file, read it, and close its last turn, unless an agent is in it: then it is `live`.
 
     What follows the last event is cut off.  A crash leaves a part of a line there; whole lines
     are somebody's, and are kept in a file beside this one, of which `warn` is told.
@@ -101,7 +103,7 @@ def load(
         raise SessionError(f"cannot open the session file {path}: {error.strerror}") from error
     try:
         lock(fd, path)
-        return _loaded(fd, path, session_id, codec, warn)
+        return _loaded(fd, path, session_id, codec, warn, live)
     except OSError as error:
         os.close(fd)
         raise SessionError(f"cannot repair the session file {path}: {error.strerror}") from error
@@ -111,14 +113,14 @@ def load(
 
 
 def _loaded(
-    fd: int, path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None
+    fd: int, path: Path, session_id: str, codec: Codec, warn: Callable[[str], None] | None, live: bool
 ) -> tuple[SessionFile, StoredSession]:
     with open(fd, "rb", closefd=False) as stream:
         text = stream.read()
     parsed = parse_log(text, codec, str(path), check_cancelled)
     if parsed.header.id != session_id:
         raise SessionError(f"{path} holds the session {parsed.header.id!r}, not {session_id!r}; it was renamed")
-    closers = interrupted_turn_closers(parsed.events)
+    closers = [] if live else interrupted_turn_closers(parsed.events)
     events, size = parsed.events, parsed.size
     if closers or size < len(text):
         lines = b"".join(codec.encode(event) + b"\n" for event in closers)

@@ -119,11 +119,11 @@ class SessionTable(SessionStore):
     def new(self, session: Session) -> SessionRows:
         return SessionRows(self.database, session.header, SessionLock(self.database.path, session.id))
 
-    def load(self, session_id: str) -> tuple[SessionRows, StoredSession] | None:
+    def load(self, session_id: str, *, live: bool = False) -> tuple[SessionRows, StoredSession] | None:
         lock = SessionLock(self.database.path, session_id)
         try:
             lock.acquire()
-            return self._load(session_id, lock)
+            return self._load(session_id, lock, live)
         except (sqlite3.Error, OSError) as error:
             lock.release()
             raise SessionError(
@@ -133,7 +133,7 @@ class SessionTable(SessionStore):
             lock.release()
             raise
 
-    def _load(self, session_id: str, lock: SessionLock) -> tuple[SessionRows, StoredSession] | None:
+    def _load(self, session_id: str, lock: SessionLock, live: bool) -> tuple[SessionRows, StoredSession] | None:
         codec = self.sessions.codec
         found = _read(self.database, session_id, codec)
         if found is None:
@@ -141,7 +141,7 @@ class SessionTable(SessionStore):
             return None
         parsed, text = found
         events = parsed.events
-        closers = interrupted_turn_closers(events)
+        closers = [] if live else interrupted_turn_closers(events)
         if closers or parsed.size < len(text):
             if parsed.size < len(text):
                 self._keep(session_id, text, len(events))
