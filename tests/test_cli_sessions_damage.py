@@ -295,6 +295,16 @@ def test_a_header_that_cannot_be_read_is_told_by_everybody(abc: Shell, name: str
         assert done.code == 1
         assert message in done.out + done.err
     assert abc.log.read_bytes() == before
+    abc.go_on("--session-id", "other")
+    whole = abc("sessions", "check", "--all")
+    assert whole.code == 1
+    assert str(abc.log) in whole.out
+    assert message in whole.out
+    assert "other: " in whole.out
+    *others, told = map(json.loads, abc("sessions", "check", "--all", "--json").out.splitlines())
+    assert [one["id"] for one in others] == ["other"]
+    assert told["path"] == str(abc.log)
+    assert message in told["problems"][0]["problem"]
     assert abc("sessions", "delete", "abc", "--yes").code == 0
     assert not list((abc.folder / "home" / "sessions").glob("*/abc.jsonl*"))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..session.codec import Codec
     from ..session.events import Event
 
-__all__ = ["Damage", "find", "found_session", "listed", "plugins_aside", "read", "told"]
+__all__ = ["Damage", "find", "found_session", "listed", "looked_for", "plugins_aside", "read", "told"]
 
 _CHUNK = b'{"type":"assistant/chunk",'
 
@@ -31,10 +31,15 @@ def plugins_aside() -> Iterator[None]:
 
 async def listed(harness: Harness, query: SessionQuery) -> list[SessionInfo]:
     """The stored sessions that `query` wants, the last used first."""
+    return list(await looked_for(harness, query))
+
+
+async def looked_for(harness: Harness, query: SessionQuery) -> SessionsFound:
+    """The same, with what else the stores had to say."""
     found = SessionsFound()
     with plugins_aside():
         await harness.hook.session_list(query=query, found=found)
-    return list(found)
+    return found
 
 
 async def find(harness: Harness, wanted: str) -> SessionInfo:

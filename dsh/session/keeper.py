@@ -202,6 +202,14 @@ class SessionStore(ABC):
             SessionError: they cannot be listed.
         """
 
+    def damaged(self) -> list[tuple[str, str]]:
+        """The places that hold a session which cannot be read at all, and why.  It is called in a thread.
+
+        Raises:
+            SessionError: they cannot be listed.
+        """
+        return []
+
     # -- writing
 
     @hookimpl(tryfirst=True)
@@ -353,3 +361,6 @@ class SessionStore(ABC):
         look = functools.partial(self.scan, query)
         for info in await trio.to_thread.run_sync(look, abandon_on_cancel=True):
             found.add(info)
+        if query.damaged:
+            for place, reason in await trio.to_thread.run_sync(self.damaged, abandon_on_cancel=True):
+                found.cannot_read(place, reason)

@@ -68,12 +68,14 @@ class SessionQuery:
         limit: at most so many from each store.
         parent: only those whose parent has this id.
         children: False leaves out those that have a parent but no seed: the sessions of subagents.
+        damaged: also tell of what is stored as a session and cannot be read, which may take long.
     """
 
     cwd: str | None = None
     limit: int | None = None
     parent: str | None = None
     children: bool = True
+    damaged: bool = False
 
     def wants(self, header: SessionHeader) -> bool:
         """Whether a session with this header is asked for."""
@@ -112,11 +114,23 @@ class SessionInfo:
 
 
 class SessionsFound(Collector[SessionInfo]):
-    """The collector of ``session_list``."""
+    """The collector of ``session_list``.
+
+    Attributes:
+        unreadable: what was asked for by `SessionQuery.damaged`: places, each with a sentence on what is wrong there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: list[tuple[str, str]] = []
 
     def add(self, info: SessionInfo) -> None:
         """Add a stored session; iteration has the last updated ones first."""
         self.collect(info, -info.updated_at)
+
+    def cannot_read(self, place: str, reason: str) -> None:
+        """Tell of a stored session that is not to be added, as nobody can tell whose it is."""
+        self.unreadable.append((place, reason))
 
 
 class EventTypes(Collector[type[Any]]):

@@ -22,7 +22,7 @@ from ...session.store import SessionQuery, StoredSession
 from ...session.surface import Surface
 from .. import clean
 from ..start import Start, opened
-from ..stored import found_session, listed
+from ..stored import found_session, looked_for
 
 if TYPE_CHECKING:
     from ...harness import Harness
@@ -48,10 +48,15 @@ async def run(args: argparse.Namespace, start: Start) -> int:
     """Print the problems of one session, or of all of them; 1 if there are any."""
     worst = 0
     async with opened(start) as harness:
-        ids = [info.id for info in await listed(harness, SessionQuery())] if args.all else [args.target]
+        found = await looked_for(harness, SessionQuery(damaged=True)) if args.all else None
+        ids = [args.target] if found is None else [info.id for info in found]
         for session_id in ids:
             worst = max(worst, await _one(harness, session_id, args.json))
-        if not ids:
+        for place, reason in found.unreadable if found is not None else ():
+            worst = 1
+            listing = {"path": place, "problems": [{"line": 1, "problem": reason}]}
+            print(dumps(listing).decode() if args.json else clean(reason))
+        if found is not None and not ids and not worst:
             print("no sessions")
     return worst
 

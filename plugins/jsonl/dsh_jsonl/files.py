@@ -15,7 +15,7 @@ from dsh import SessionError
 from dsh.session import SessionStore, StoredSession, check_cancelled, interrupted_turn_closers, parse_log
 from dsh.session.codec import Codec, default_codec
 
-from .listing import scan
+from .listing import damaged, scan
 from .paths import SUFFIX, bucket, encode_id, find
 from .writer import SessionFile, lock
 
@@ -73,6 +73,9 @@ class SessionFiles(SessionStore):
 
     def scan(self, query: SessionQuery) -> list[SessionInfo]:
         return scan(self.root, query, self.sessions.codec)
+
+    def damaged(self) -> list[tuple[str, str]]:
+        return damaged(self.root, self.sessions.codec)
 
 
 def read(path: Path, codec: Codec | None = None) -> StoredSession:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dsh import CorruptSession, SessionError
-from dsh.session import SessionHeader, SessionInfo, SessionQuery, title_of
+from dsh.session import SessionHeader, SessionInfo, SessionQuery, parse_log, title_of
 from dsh.session.codec import Codec
 
 from .index import Entry, Index
 from .paths import SUFFIX, bucket
 
-__all__ = ["LONGEST_HEADER", "candidates", "scan"]
+__all__ = ["LONGEST_HEADER", "candidates", "damaged", "scan"]
 
 _WINDOW = 64 * 1024
 """How much of a file is looked at for a title."""
@@ -43,6 +43,29 @@ def scan(root: Path, query: SessionQuery, codec: Codec) -> list[SessionInfo]:
         if info is not None:
             found.append(info)
     index.save([path for _, path, _ in files] if query.cwd is None else None)
+    return found
+
+
+def damaged(root: Path, codec: Codec) -> list[tuple[str, str]]:
+    """The files whose first line is no session's, in the order of their names, each with what is wrong.
+
+    Raises:
+        SessionError: `root`, or a folder in it, cannot be read.
+    """
+    found: list[tuple[str, str]] = []
+    try:
+        for path in sorted(path for _, path, _ in candidates(root, SessionQuery())):
+            try:
+                with open(path, "rb") as stream:
+                    parse_log(stream.readline(LONGEST_HEADER), codec, path)
+            except FileNotFoundError:
+                continue  # deleted in between
+            except OSError as error:
+                found.append((path, f"cannot read the session file {path}: {error.strerror}"))
+            except CorruptSession as error:
+                found.append((path, str(error)))
+    except OSError as error:
+        raise SessionError(f"cannot list the sessions in {root}: {error.strerror}") from error
     return found
 
 
