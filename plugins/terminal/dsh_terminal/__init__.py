@@ -45,11 +45,10 @@ async def dsh_conversation(harness: Harness, conversation: Conversation) -> int:
         await nursery.start(_signals, talk)
         code = await talk.main()
         nursery.cancel_scope.cancel()
-    farewell = await talk.farewell()
-    if farewell:
+    for line in await talk.farewell():
         from .modes import say_last
 
-        say_last(f"dsh: {farewell}")
+        say_last(f"dsh: {line}")
     return code
 
 
@@ -82,6 +81,8 @@ async def _signals(talk: Talk, task_status: TaskStatus[None]) -> None:
 
     import trio
 
+    from .modes import suspend
+
     codes = {signal.SIGTERM: 143, signal.SIGHUP: 129}
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTSTP, *codes) as received:
         task_status.started()
@@ -89,7 +90,7 @@ async def _signals(talk: Talk, task_status: TaskStatus[None]) -> None:
             if number == signal.SIGINT:
                 talk.screen.interrupt()
             elif number == signal.SIGTSTP:
-                await talk.suspend()
+                await suspend(talk.screen)
             else:
                 talk.leave("a signal ended dsh", codes[signal.Signals(number)])
 
@@ -109,10 +110,11 @@ def _screen(harness: Harness, cwd: Path | None) -> Screen:
         from .plain import PlainScreen
 
         return PlainScreen(look)
-    from .live import LiveScreen, history_file
+    from .entry import history_file
+    from .live import LiveScreen
 
     history = history_file(harness.home, str(cwd)) if config.history and cwd is not None else None
-    return LiveScreen(look, history=history, vi=config.vi)
+    return LiveScreen(look, history=history, mask=harness.secrets.mask_output, vi=config.vi)
 
 
 def _bind(talk: Talk, screen: Screen) -> None:

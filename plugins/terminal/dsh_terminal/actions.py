@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,6 +12,8 @@ from dsh.session.events import ToolResult
 from dsh.structure import did_you_mean
 
 from . import looks
+from .about import config, doctor
+from .looks import split
 from .paint import THEMES
 
 if TYPE_CHECKING:
@@ -49,18 +50,6 @@ def _shelled(*words: str, takes: bool = False) -> Callable[[Talk, str], Awaitabl
     return call
 
 
-def split(text: str) -> list[str]:
-    """The words of a command.
-
-    Raises:
-        ConfigError: a quotation does not end.
-    """
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"{text!r}: {error}", code="USAGE") from None
-
-
 # -- the program
 
 
@@ -89,7 +78,7 @@ async def _theme(talk: Talk, rest: str) -> str:
 
 
 async def _clear(talk: Talk, rest: str) -> str:
-    return await talk.change(None)
+    return await talk.sessions.change(None)
 
 
 async def _fork(talk: Talk, rest: str) -> str:
@@ -99,11 +88,11 @@ async def _fork(talk: Talk, rest: str) -> str:
         # what runs belongs to the fork, too, so it has to end first
         talk.cancel("the conversation was forked")
         await before.when_idle()
-    return await talk.change(before.session.id, fork=True, turn=turn)
+    return await talk.sessions.change(before.session.id, fork=True, turn=turn)
 
 
 async def _resume(talk: Talk, rest: str) -> str:
-    found = await talk.find_sessions()
+    found = await talk.sessions.find()
     if not found:
         return "there is no other session in this folder"
     if rest:
@@ -121,8 +110,13 @@ async def _resume(talk: Talk, rest: str) -> str:
         if chosen is None:
             return ""
         wanted = found[chosen].id
+    before = talk.model, talk.effort
     talk.model, talk.effort = "", None  # it goes on with its own
-    return await talk.change(wanted)
+    try:
+        return await talk.sessions.change(wanted)
+    except BaseException:
+        talk.model, talk.effort = before
+        raise
 
 
 def _turn(talk: Talk, text: str) -> int:
@@ -186,7 +180,9 @@ async def _rewound(talk: Talk, turn: int, what: str, force: bool, files: SlashCo
             raise ConfigError("no plugin keeps files before they are changed: checkpoints is not loaded")
         told.append(await files.run(agent, f"{turn}{' --force' if force else ''}"))
     if what != "files":
-        told.append(await (talk.change(agent.session.id, fork=True, turn=turn) if turn else talk.change(None)))
+        told.append(
+            await (talk.sessions.change(agent.session.id, fork=True, turn=turn) if turn else talk.sessions.change(None))
+        )
         if said:
             talk.screen.put_back(looks.prompt_of(agent.session, turn + 1))
     return "\n".join(told)
@@ -208,6 +204,8 @@ async def _model(talk: Talk, rest: str) -> str:
     if "/" not in rest and rest in llm.adapters:
         default = getattr(llm.adapters[rest], "default_model", None)
         rest = f"{rest}/{default}" if default else rest
+    if rest.endswith("/"):
+        raise ConfigError(f"{rest}: which of its models? /model PROVIDER/NAME", code="USAGE")
     llm.resolve(rest)  # raises, with a hint, if nobody serves it
     talk.model = talk.state.model = rest
     return f"{rest} is asked from the next request on"
@@ -225,9 +223,9 @@ async def _effort(talk: Talk, rest: str) -> str:
 
 
 async def _tell(talk: Talk, rest: str) -> str:
-    if not talk.shell_output:
+    if not talk.own.output:
         return "there is no output to show to the model; !command makes some"
-    output, talk.shell_output = talk.shell_output, ""
+    output, talk.own.output = talk.own.output, ""
     talk.say(f"{output}\n\n{rest}".strip())
     return ""
 
@@ -247,7 +245,7 @@ async def _why(talk: Talk, rest: str) -> str:
 
 
 def _sessions_to_resume(talk: Talk) -> Values:
-    return [(info.id, info.title) for info in list(talk.sessions)]
+    return [(info.id, info.title) for info in list(talk.sessions.others)]
 
 
 def _turns(talk: Talk) -> Values:
@@ -286,7 +284,7 @@ OWN: dict[str, Slash] = {
     "agents": Slash("the agents that there are", looks.agents),
     "jobs": Slash("what runs in the background", looks.jobs),
     "skills": Slash("[NAME]: the skills that hold here", _shelled("skills", takes=True)),
-    "plugins": Slash("the plugins, and what is wrong with them", _shelled("plugins", takes=True)),
+    "plugins": Slash("[--json]: the plugins, and what is wrong with them", _shelled("plugins", takes=True)),
     "hooks": Slash("[order NAME]: the hooks", _shelled("hooks", takes=True), ("order", "list")),
     "why": Slash("[call:ID|turn:N|denied]: which plugins decided", _why, _calls),
     "trust": Slash(
@@ -294,9 +292,9 @@ OWN: dict[str, Slash] = {
         _shelled("trust", takes=True),
         ("show", "add", "remove", "list"),
     ),
-    "config": Slash("[path]: the settings, or the files they come from", _shelled("config", takes=True), ("path",)),
-    "doctor": Slash("what works here and what does not", _shelled("doctor", takes=True)),
-    "diff": Slash("what has changed since the last commit", looks.diff),
+    "config": Slash("[path]: the settings, or the files they come from", config, ("path",)),
+    "doctor": Slash("[--online]: what works here and what does not", doctor, ("--online",)),
+    "diff": Slash("[FILE]: what has changed since the last commit", looks.diff),
     "tell": Slash("[TEXT]: show the output of your last !command to the model", _tell),
     "theme": Slash("[NAME]: colours", _theme, (*THEMES, "none", "monokai", "solarized-light", "github-dark")),
 }

@@ -62,7 +62,10 @@ class Blocks:
             self._pieces = ["".join(self._pieces)]
         line = self._pieces[0][-SEEN:] if self._pieces else ""
         opening = [self._opening] if self._fence and not self._lines else []
-        return "\n".join([*opening, *self._lines, line]).strip("\n")
+        lines = [*opening, *self._lines, line]
+        text = "\n".join(lines).strip("\n")
+        belongs = self._in_list and not self._fence and lines[0].startswith("  ")
+        return textwrap.dedent(text) if belongs else text  # as `_cut` does
 
     def close(self) -> list[str]:
         """The answer has ended: what is left."""

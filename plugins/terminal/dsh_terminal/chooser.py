@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,9 +14,9 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.layout.containers import Window
 from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.output import create_output
 
 from .cells import fitted, shown
+from .ports import window
 
 __all__ = ["Chooser"]
 
@@ -74,7 +73,7 @@ class Chooser:
             layout=Layout(Window(FormattedTextControl(self._text, focusable=True), wrap_lines=False)),
             key_bindings=self._keys(),
             erase_when_done=True,
-            output=create_output(sys.__stdout__),
+            output=window(),
         )
         self._app.ttimeoutlen = 0.05
         if self._gone:

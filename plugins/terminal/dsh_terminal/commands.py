@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,12 +65,13 @@ class Book:
         self._commands["rewind"] = Slash(OWN["rewind"].help, _rewinds(back), OWN["rewind"].values)
         self._folders = conversation.cwd, conversation.harness.home
         self._custom: dict[str, Custom] = {}
+        self._broken: dict[str, str] = {}
         self.problems: list[str] = []
         self.read()
 
     def read(self) -> None:
         """Look for commands in files."""
-        found, problems = find(*self._folders, Path.home())
+        found, self._broken, problems = find(*self._folders, Path.home())
         hidden = sorted(found.keys() & self._commands.keys())
         self._custom = {name: custom for name, custom in found.items() if name not in self._commands}
         self.problems = [*problems, *(f"{found[name].path}: there is a command /{name} already" for name in hidden)]
@@ -96,6 +98,11 @@ class Book:
         name = name.removeprefix("/")
         if name in self._commands:
             return f"/{name} {self._commands[name].help}"
+        if name in self._custom:
+            custom = self._custom[name]
+            return f"/{name} {custom.help} ({custom.path})\n\n{custom.text.strip()}"
+        if name:
+            return self._unknown(name)
         lines = [f"/{name:<12} {command.help}" for name, command in sorted(self._commands.items())]
         lines += [f"/{custom.name:<12} {custom.help} ({custom.path})" for custom in self._custom.values()]
         return "\n".join([*lines, "", PLAIN_KEYS if talk.screen.look.plain else KEYS])
@@ -106,23 +113,34 @@ class Book:
         Raises:
             DshError: it cannot be.
         """
-        name, _, rest = text.partition(" ")
-        name, rest = name.strip().lower(), rest.strip()
+        name, _, rest = re.sub(r"\s", " ", text, count=1).partition(" ")
+        name, rest = name.lower(), rest.strip()
         if name not in self._commands and name not in self._custom:
             self.read()
+        if name in self._broken:
+            return self._broken[name]
         if name in self._custom:
-            talk.say(fill(self._custom[name], rest))
+            prompt = fill(self._custom[name], rest)
+            if not prompt.strip():
+                return f"{self._custom[name].path} is empty"
+            talk.say(prompt)
             return ""
         command = self._commands.get(name)
         if command is not None:
+            if rest and name in OWN and not command.help.startswith("["):
+                return f"/{name} takes nothing behind it; it was not run"
             return await command.run(talk, rest)
-        known = [*self._commands, *self._custom]
-        close = sorted(other for other in known if other.startswith(name)) if name else []
-        if len(close) == 1:
-            return await self.run(talk, f"{close[0]} {rest}")
+        close = self._beginning(name)
+        return await self.run(talk, f"{close[0]} {rest}") if len(close) == 1 else self._unknown(name)
+
+    def _beginning(self, name: str) -> list[str]:
+        known = [*self._commands, *self._custom, *self._broken]
+        return sorted(other for other in known if other.startswith(name)) if name else []
+
+    def _unknown(self, name: str) -> str:
         import difflib
 
-        close = close or difflib.get_close_matches(name, known, 3, 0.6)
+        close = self._beginning(name) or difflib.get_close_matches(name, [*self._commands, *self._custom], 3, 0.6)
         hint = f"; did you mean /{', /'.join(close)}?" if close else "; /help lists them"
         return f"there is no command /{name}{hint}"
 

@@ -72,9 +72,14 @@ class Proposals(Completer):
         wanted = word.lower()
         begins = [name for name in names if name.lower().startswith(wanted)]
         holds = [name for name in names if wanted in name.lower() and not name.lower().startswith(wanted)]
-        for name in [*begins, *holds][:SHOWN]:
+        for name in islice(filter(_is_writable, [*begins, *holds]), SHOWN):
             quoted = f'"{name}"' if " " in name else name
             yield Completion(quoted, -len(word), display=shown(name))
+
+
+def _is_writable(name: str) -> bool:
+    """Whether a name can stand in a prompt: without ends of lines, signs that steer, and quotation marks."""
+    return name.isprintable() and '"' not in name
 
 
 def files_below(cwd: Path) -> list[str]:

@@ -35,11 +35,15 @@ class Custom:
     path: Path
 
 
-def find(cwd: Path, dsh_home: Path, home: Path) -> tuple[dict[str, Custom], list[str]]:
-    """The commands that hold in a folder, and what is wrong with files; of several with one name the first counts."""
+def find(cwd: Path, dsh_home: Path, home: Path) -> tuple[dict[str, Custom], dict[str, str], list[str]]:
+    """The commands that hold in a folder, those that cannot be read, and what is wrong with files.
+
+    Of several with one name the first counts.
+    """
     root = next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), cwd)
     folders = [root / ".dsh", root / ".claude", dsh_home, home / ".claude"]
     found: dict[str, Custom] = {}
+    broken: dict[str, str] = {}
     problems: list[str] = []
     for folder in folders:
         for path in _files(folder / "commands"):
@@ -51,10 +55,11 @@ def find(cwd: Path, dsh_home: Path, home: Path) -> tuple[dict[str, Custom], list
             try:
                 custom = _read(path, name)
             except (OSError, FrontMatterError) as error:
-                problems.append(f"{path}: {error}")
+                broken.setdefault(name, f"{path}: {error}")
             else:
                 found.setdefault(name, custom)
-    return found, problems
+    broken = {name: problem for name, problem in broken.items() if name not in found}
+    return found, broken, [*problems, *broken.values()]
 
 
 def _files(folder: Path, depth: int = 2) -> Iterator[Path]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -23,36 +23,44 @@ from dsh.session.events import (
     TurnEnd,
     UserMessage,
 )
+from dsh.tools.tool import ToolResult as Answered
 from dsh.tools.tool import Tools
-from dsh.tools.views import DiffCall
+from dsh.tools.views import DiffCall, TerminalResult
 
 from .blocks import Blocks
 from .paint import Painter
+from .results import Results
 from .screen import Screen
+from .state import counted
 
 if TYPE_CHECKING:
     from dsh import Agent
     from dsh.session.log import Session
     from dsh.tools.tool import Tool
 
-__all__ = ["Feed", "size_of"]
+__all__ = ["Feed", "Running", "size_of"]
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST = 12
 """Lines of a result that are shown without asking for more."""
-OUTPUTS = 50
-"""Results that can be shown whole."""
+EASE = 8
+"""Times as long as drawing what is not finished took, until it is drawn anew: a ninth of the time at most."""
 PATIENCE = 10.0
 """Seconds after which somebody who sees nothing move is told that a call still runs."""
 
 
 @define
 class Running:
-    """A call that has no result yet."""
+    """A call that has no result yet.
+
+    Attributes:
+        ended: what to say of how it ended, where that was badly although it is no error; asked with its result.
+    """
 
     name: str
     title: str
     depth: int
+    ended: Callable[[ToolResult], str] = lambda result: ""
     since: float = field(factory=time.monotonic)
     diff: Any = None
     told: float = field(factory=time.monotonic)
@@ -65,7 +73,8 @@ class Feed:
     Attributes:
         session_id: the conversation's.
         reasoning: whether thoughts are shown.
-        outputs: results to be shown whole, with a title each; the last one is the newest.
+        results: what can be shown whole.
+        own: the person's own commands that run.
         thought: what the model thought last, in pieces.
     """
 
@@ -73,7 +82,8 @@ class Feed:
     painter: Painter
     session_id: str = ""
     reasoning: bool = False
-    outputs: deque[tuple[str, str]] = field(factory=lambda: deque(maxlen=OUTPUTS))
+    results: Results = field(factory=Results)
+    own: list[Running] = field(factory=list)
     thought: list[str] = field(factory=list)
     _blocks: Blocks = field(factory=Blocks)
     _thoughts: Blocks = field(factory=Blocks)
@@ -84,6 +94,8 @@ class Feed:
     _dirty: bool = False
     _thinking: float = 0.0
     _shown: bool = False
+    _drawn: str = ""
+    _again: float = 0.0
 
     def add(self, agent: Agent) -> None:
         """An agent has come; one below another is shown indented."""
@@ -94,9 +106,10 @@ class Feed:
         self._blocks, self._thoughts = Blocks(), Blocks()
         self._calls.clear()
         self._tools.clear()
-        self.outputs.clear()
+        self.results.clear()
         self.thought.clear()
         self._thinking, self._shown = 0.0, False
+        self._drawn, self._again = "", 0.0
         self.redraw()
 
     def event(self, session: Session, event: Event, agent: Agent | None) -> None:
@@ -119,6 +132,8 @@ class Feed:
         elif isinstance(data, TurnEnd):
             if own:
                 self._end(data)
+        elif event.type == "permission/decided":
+            self._decided(session.id, data)
         elif isinstance(data, PromptBlocked):
             self.screen.show(self.painter.trouble(f"not sent: {data.reason}"))
         elif isinstance(data, UserMessage):
@@ -152,16 +167,28 @@ class Feed:
             parts.append(("thought", f"{sign} thinking{_since(self._thinking)}"))
             if self.reasoning and (thought := self._thoughts.open):
                 parts.append(("thought", thought))
-        if open_answer:
-            parts.append(("answer", open_answer))
+        if open_answer and not self.painter.look.plain:
+            parts.append(("drawn", self._draw(open_answer)))
         parts += [
-            ("call", f"{'  ' * call.depth}{sign} {_named(call)}{_since(call.since)}") for call in self._calls.values()
+            ("call", f"{'  ' * call.depth}{sign} {_named(call)}{_since(call.since)}")
+            for call in (*self._calls.values(), *self.own)
         ]
         self.screen.live(parts)
 
+    def _draw(self, block: str) -> str:
+        """The block that is not finished, as it will look; not more often than is cheap."""
+        now = time.monotonic()
+        if now < self._again:
+            self._dirty = True
+            return self._drawn
+        gap = "\n" if self._shown else ""  # as `_show` will have it, so that nothing jumps then
+        self._drawn = gap + self.painter.markdown(block)
+        self._again = now + EASE * (time.monotonic() - now)
+        return self._drawn
+
     def _say_what_runs(self) -> None:
         now = time.monotonic()
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *self.own):
             if now - call.told >= PATIENCE:
                 call.told = now
                 self.screen.show(self.painter.notice(f"still runs: {_named(call)}{_since(call.since)}"))
@@ -172,6 +199,7 @@ class Feed:
         """A block of the answer, parted from the one before it."""
         self.screen.show(("\n" if self._shown and not self.painter.look.plain else "") + self.painter.markdown(block))
         self._shown = True
+        self._drawn, self._again = "", 0.0
 
     def _chunk(self, chunk: Any) -> None:
         if isinstance(chunk, TextDelta):
@@ -201,7 +229,7 @@ class Feed:
                 self.screen.show(self.painter.reasoning(block))
         elif words := len("".join(self.thought).split()):
             more = "" if self.painter.look.plain else "; Ctrl-T shows it"
-            self.screen.show(self.painter.notice(f"· thought for{took[1:]}, about {words} words{more}"))
+            self.screen.show(self.painter.notice(f"· thought for{took[1:]}, about {counted(words, 'word')}{more}"))
 
     def _answer(self, message: AssistantMessage) -> None:
         self._stop_thinking()
@@ -222,6 +250,8 @@ class Feed:
             self.screen.show(self.painter.trouble(reason.message or "the turn failed"))
         elif reason.kind == "max-tokens":
             self.screen.show(self.painter.trouble("the answer was cut off: it reached the limit of tokens"))
+        elif reason.kind == "disposed":
+            self.screen.show(self.painter.notice("(stopped, as the conversation goes on elsewhere or ends)"))
         elif reason.kind != "completed":
             self.screen.show(self.painter.notice(f"({reason.kind}{f': {reason.reason}' if reason.reason else ''})"))
         self.redraw()
@@ -242,25 +272,37 @@ class Feed:
             if isinstance(view, DiffCall):
                 diff = view.diffs
         depth = self._depths.get(session_id, 0)
-        self._calls[session_id, data.call_id] = Running(data.name, " ".join(title.split()), depth, diff=diff)
+        running = Running(data.name, " ".join(title.split()), depth, diff=diff)
+        if tool is not None and arguments is not None:
+            running.ended = partial(_ended, tool, arguments)
+        self._calls[session_id, data.call_id] = running
         self.redraw()
 
     def _result(self, session_id: str, data: ToolResult) -> None:
         depth = self._depths.get(session_id, 0)
         call = self._calls.pop((session_id, data.call_id), None) or Running("tool", "", depth)
         text = text_of(data.content)
-        seconds = time.monotonic() - call.since
+        seconds = max(0.0, time.monotonic() - call.since)
         size = size_of(len(text.encode("utf-8", "replace")))
         outcome = f"{seconds:.1f} s" + ("" if data.is_error else f", {size}")
-        self.screen.show(self.painter.call(call.name, call.title, outcome, failed=data.is_error, depth=call.depth))
+        ended = "" if data.is_error else call.ended(data)
+        outcome = f"{ended}, {outcome}" if ended else outcome
+        failed = data.is_error or bool(ended)
+        self.screen.show(self.painter.call(call.name, call.title, outcome, failed=failed, depth=call.depth))
         if text.strip():
-            self.outputs.append((f"{_named(call)}: {size}", text))
+            self.results.add(f"{_named(call)}: {size}", text)
         if data.is_error:
             self.screen.show(self.painter.output(text.removeprefix("Error: "), MOST))
         elif call.diff:
             for diff in call.diff:
                 self.screen.show(self.painter.diff(diff))
         self.redraw()
+
+    def _decided(self, session_id: str, data: object) -> None:
+        """Somebody was asked: while they thought, the call did not run."""
+        call = self._calls.get((session_id, str(getattr(data, "call_id", ""))))
+        if call is not None:
+            call.since += float(getattr(data, "ms", 0.0)) / 1000
 
     def _tool(self, agent: Agent | None, name: str) -> Tool | None:
         if name not in self._tools and agent is not None:
@@ -273,8 +315,21 @@ class Feed:
         return self._tools.get(name)
 
 
+def _ended(tool: Tool, arguments: Mapping[str, Any], result: ToolResult) -> str:
+    """How a command ended, where not with 0."""
+    if tool.present_result is None:
+        return ""
+    try:
+        view = tool.present_result(arguments, Answered(result.content, meta=result.meta))
+    except Exception:
+        return ""  # a view is decoration
+    if not isinstance(view, TerminalResult):
+        return ""
+    return f"killed by {view.signal}" if view.signal else f"exit code {view.exit_code}" if view.exit_code else ""
+
+
 def _named(call: Running) -> str:
-    named = call.title.lower().startswith(f"{call.name.lower()} ")
+    named = not call.name or call.title.lower().startswith(f"{call.name.lower()} ")
     return (call.title if named else f"{call.name} {call.title}")[:160]
 
 

@@ -13,42 +13,14 @@ from .screen import Cancel, Leave, Suspend, Toggle
 if TYPE_CHECKING:
     from .live import LiveScreen
 
-__all__ = ["Pastes", "keys_of"]
-
-PASTE_LINES, PASTE_SIGNS = 8, 1500
-"""A longer paste is shown as a word in its place."""
-
-
-class Pastes:
-    """Long texts that a word stands for in the line of input."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._count = 0
-
-    def fold(self, text: str) -> str:
-        """What to put into the line for `text`."""
-        if text.count("\n") < PASTE_LINES and len(text) < PASTE_SIGNS:
-            return text
-        self._count += 1
-        lines = text.count("\n") + 1
-        word = f"[pasted {lines} line{'s' if lines > 1 else ''}, {len(text)} signs #{self._count}]"
-        self._texts[word] = text
-        return word
-
-    def unfold(self, text: str) -> str:
-        """The line with everything in its place."""
-        for word, whole in self._texts.items():
-            if word in text:
-                text = text.replace(word, whole)
-        return text
+__all__ = ["keys_of"]
 
 
 def keys_of(screen: LiveScreen) -> KeyBindings:
     """The keys beside those of prompt_toolkit."""
     keys = KeyBindings()
     running = Condition(lambda: screen.running)
-    empty = Condition(lambda: screen.is_empty)
+    empty = Condition(lambda: screen.entry.is_empty)
 
     @keys.add("enter", filter=~is_searching)
     def _(event: KeyPressEvent) -> None:
@@ -88,6 +60,10 @@ def keys_of(screen: LiveScreen) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         screen.tell(Leave())
 
+    @keys.add("c-x", "c-e")
+    def _(event: KeyPressEvent) -> None:
+        screen.edit()
+
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
         screen.tell(Suspend())
@@ -102,7 +78,6 @@ def keys_of(screen: LiveScreen) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-        event.current_buffer.insert_text(screen.pastes.fold(text))
+        screen.entry.paste(event.data)
 
     return keys

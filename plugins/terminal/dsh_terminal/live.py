@@ -8,11 +8,10 @@ over by calls that do not wait, in both directions.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,32 +21,32 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.output import create_output
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.styles import Style
 
 from dsh.terminal import restoring
 
-from .cells import fitted, shown, wrapped
+from .above import Above
+from .cells import fitted, shown
 from .chooser import Chooser
-from .keys import Pastes, keys_of
-from .modes import restore_modes
+from .editor import Editor
+from .entry import Entry
+from .keys import keys_of
+from .modes import restore_modes, switching_fast
 from .paint import Look
+from .ports import keyboard, window
 from .screen import Cancel, Input, Leave, Line, Live
 from .strays import Strays
+from .unseen import Unseen
+from .writer import FRAME, Writer
 
-__all__ = ["LiveScreen", "history_file"]
+__all__ = ["LiveScreen"]
 
-FRAME = 0.04
-"""Seconds between two times that finished text is written out: what comes faster is written together."""
-LIVE_LINES = 12
-"""Lines of what is not finished."""
 TWICE = 1.5
 """Seconds in which a second Ctrl-C means: leave."""
-KEPT = 10_000
-"""Signs of the longest entry that the history keeps."""
+PAUSE = 0.8
+"""Seconds without a key after which a question takes the keys of who was typing."""
 
-STYLES = {"answer": "", "thought": "class:faint", "call": "class:call"}
 COLOURS = {
     "bottom-toolbar": "noreverse",
     "bottom-toolbar.text": "ansibrightblack",
@@ -62,19 +61,28 @@ class LiveScreen:
 
     Args:
         history: the file that keeps what was entered; None keeps nothing.
+        mask: takes secrets out of what is kept.
         vi: vi's keys in place of emacs'.
+
+    Attributes:
+        entry: the line of input.
+        unsent: what stood in it at the end.
     """
 
     interactive = True
 
-    def __init__(self, look: Look, *, history: Path | None = None, vi: bool = False) -> None:
+    def __init__(
+        self, look: Look, *, history: Path | None = None, mask: Callable[[str], str] = str, vi: bool = False
+    ) -> None:
         self.look = look
+        self.entry = Entry(history, mask)
+        self.unsent = ""
         self._running = False
-        self.pastes = Pastes()
         self._completer: Completer | None = None
-        self._history = history
         self._vi = vi
-        self._out: list[str] = []
+        self._writer = Writer()
+        self._above = Above()
+        self._editor = Editor()
         self._live: Live = ()
         self._status = ""
         self._hint = ""
@@ -85,7 +93,6 @@ class LiveScreen:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: PromptSession[str] | None = None
         self._leaving = False
-        self._flushing = False
         self._drawing = False
         self._failure: BaseException | None = None
         self._strays = Strays(self.show)
@@ -117,8 +124,8 @@ class LiveScreen:
     def show(self, text: str) -> None:
         """Write it above the line of input."""
         if text:
-            self._out.append(text)
-            self._call(self._flush_soon)
+            self._writer.add(text)
+            self._call(self._write_soon)
 
     def live(self, parts: Live) -> None:
         """Write it directly above the line of input, its last lines where it is long."""
@@ -135,20 +142,22 @@ class LiveScreen:
     def bell(self, words: str = "") -> None:
         """Ring, and notify."""
         plain = shown(words).replace("\n", " ")
-        self._out.append(f"\x1b]9;{plain}\x1b\\\a" if words else "\a")
-        self._call(self._flush_soon)
+        self._writer.add(f"\x1b]9;{plain}\x1b\\\a" if words else "\a")
+        self._call(self._write_soon)
 
     def put_back(self, text: str) -> None:
         """Into the line, before what stands there."""
-        self._call(lambda: self._put_back(text))
+        self._call(lambda: self.entry.put_back(text))
 
     def interrupt(self) -> None:
         """As if Ctrl-C was pressed."""
         self._call(self.interrupted)
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[None]:
+    async def borrow(self, *, patient: bool = False) -> AsyncIterator[None]:
         """Take the line of input away until the block ends; what is shown meanwhile waits."""
+        if patient:
+            await self._until_paused()
         loop, token = self._loop, self._token
         if loop is None or token is None or self._session is None:
             yield
@@ -158,9 +167,10 @@ class LiveScreen:
         async def hold() -> None:
             try:
                 async with in_terminal():
-                    self._write(self._taken())  # what was said before stands before what is asked
+                    self._writer.rest()  # what was said before stands before what is asked
                     self._tell_trio(token, entered.set)
                     await release.wait()
+                self._take_over_keys()
             finally:
                 self._tell_trio(token, entered.set)
                 self._tell_trio(token, done.set)
@@ -182,6 +192,27 @@ class LiveScreen:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 2):
                 await done.wait()
 
+    def _take_over_keys(self) -> None:
+        """Keys that were pressed as a list went away are meant for the line."""
+        if self._session is not None:
+            keys = self._session.app.key_processor
+            keys.feed_multiple(get_typeahead(self._session.app.input))
+            keys.process_keys()
+
+    async def _until_paused(self) -> None:
+        """Wait until the person has not typed for a moment: their next key is meant for the line.
+
+        There is no deadline, as they see that something waits for them.
+        """
+        try:
+            while self._loop is not None and (seconds := self.entry.rest(PAUSE)):
+                self._hint = "a question waits until you stop typing"
+                self._redraw_soon()
+                await trio.sleep(seconds)
+        finally:
+            self._hint = ""
+            self._redraw_soon()
+
     async def choose(self, question: str, choices: Sequence[str]) -> int | None:
         """Show a list to choose from with the arrow keys."""
         async with self.borrow():
@@ -192,7 +223,7 @@ class LiveScreen:
         self._told, self._started = told, started
         self._token = trio.lowlevel.current_trio_token()
         try:
-            with restoring(restore_modes()):
+            with restoring(restore_modes()), switching_fast():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._until_cancelled)
                     with self._strays.caught():
@@ -200,7 +231,7 @@ class LiveScreen:
                     nursery.cancel_scope.cancel()
         finally:
             self._token = None
-            self._write(self._taken())
+            self._writer.rest()
 
     async def _until_cancelled(self) -> None:
         """A thread cannot be cancelled: it is told to end."""
@@ -232,7 +263,7 @@ class LiveScreen:
             asyncio.run(self._main())
         finally:
             self._loop = None
-            self._write(self._taken())
+            self._writer.rest()
         if self._failure is not None:
             raise self._failure
 
@@ -240,7 +271,7 @@ class LiveScreen:
         session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
-            history=self._kept(),
+            history=self.entry.history(),
             completer=self._completer,
             complete_while_typing=True,
             complete_in_thread=True,
@@ -253,17 +284,20 @@ class LiveScreen:
             erase_when_done=True,
             style=Style.from_dict(COLOURS if self.look.colour else NO_COLOURS),
             reserve_space_for_menu=6,
-            output=create_output(sys.__stdout__),
+            input_processors=[Unseen()],
+            input=keyboard(),
+            output=window(),
         )
         session.app.ttimeoutlen = 0.05  # so that Esc acts at once
         session.app.timeoutlen = 0.1
         self._session = session
+        self.entry.use(session.default_buffer)
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._failed)
         token = self._token
         if token is not None:
             token.run_sync_soon(self._started)
-        self._flush_soon()
+        self._write_soon()
         try:
             if not self._leaving:
                 await session.prompt_async(handle_sigint=False, set_exception_handler=False)
@@ -271,6 +305,8 @@ class LiveScreen:
             self.tell(Leave("end of input"))
         except OSError:
             self.tell(Leave("the terminal is gone"))
+        finally:
+            self.unsent = self.entry.drop()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Something failed behind prompt_toolkit's back, as drawing on a terminal that is gone."""
@@ -280,16 +316,6 @@ class LiveScreen:
         elif error is not None:
             self._failure = self._failure or error
             self._exit()
-
-    def _kept(self) -> History:
-        if self._history is None:
-            return InMemoryHistory()
-        try:
-            self._history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._history.touch(mode=0o600)
-            return FileHistory(str(self._history))
-        except OSError:
-            return InMemoryHistory()
 
     def tell(self, said: Input) -> None:
         """Tell whoever holds the conversation."""
@@ -315,41 +341,12 @@ class LiveScreen:
     def _exit(self) -> None:
         session = self._session
         if session is not None and session.app.is_running:
+            self._editor.stop()
             with suppress(Exception):  # it is ending already
                 session.app.exit(result="")
 
-    def _flush_soon(self) -> None:
-        if not self._flushing and self._out and self._loop is not None:
-            self._flushing = True
-            self._loop.call_later(FRAME, self._flush)
-
-    def _taken(self) -> list[str]:
-        out, self._out = self._out, []
-        return out
-
-    def _flush(self) -> None:
-        """Write out what is finished, above the line of input.
-
-        `run_in_terminal` would let the terminal edit lines for that moment: keys would be echoed twice, and an Enter
-        would begin a line.
-        """
-        self._flushing = False
-        app = self._session.app if self._session is not None else None
-        if app is None or not app.is_running:
-            self._write(self._taken())
-        elif app._running_in_terminal:
-            self._flush_soon()  # somebody else has the terminal
-        else:
-            app.renderer.erase()
-            self._write(self._taken())
-            app.renderer.request_absolute_cursor_position()
-            app.invalidate()
-
-    @staticmethod
-    def _write(out: Iterable[str]) -> None:
-        with suppress(OSError, ValueError):  # the terminal is gone
-            sys.__stdout__.write("".join(out))  # type: ignore[union-attr]  # there is a terminal
-            sys.__stdout__.flush()  # type: ignore[union-attr]
+    def _write_soon(self) -> None:
+        self._writer.soon(self._loop, self._session.app if self._session is not None else None)
 
     # -- what it looks like
 
@@ -357,24 +354,14 @@ class LiveScreen:
         if self._session is None:
             return "> "
         size = self._session.app.output.get_size()
-        width = max(20, size.columns) - 1
-        most = max(2, min(LIVE_LINES, size.rows // 2))
-        lines: list[tuple[str, str]] = []
-        for kind, text in self._live:
-            last = wrapped(shown(text[-most * width :]), width)[-most:]
-            lines += [(STYLES[kind], f"{line}\n") for line in last]
+        lines = self._above.lines(self._live, size.columns, size.rows)
         faint = "class:faint" if self.running else ""
-        return [*lines[-most:], (faint, "… " if self.running else "> ")]
+        return [*lines, (faint, "… " if self.running else "> ")]
 
     def _toolbar(self) -> Any:
         return fitted(self._hint or self._status, max(20, self.columns) - 1)
 
     # -- what keys do
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing stands in the line."""
-        return self._session is None or not self._session.default_buffer.text
 
     def interrupted(self) -> None:
         """Ctrl-C: once cancels what runs, or empties the line; twice leaves."""
@@ -385,8 +372,8 @@ class LiveScreen:
         self._interrupted = now
         if self.running:
             self.tell(Cancel())
-        elif not self.is_empty and self._session is not None:
-            self._session.default_buffer.reset()
+        else:
+            self.entry.drop()
         self._hint = "Ctrl-C again leaves"
         self._redraw()
         if self._loop is not None:
@@ -396,26 +383,13 @@ class LiveScreen:
         self._hint = ""
         self._redraw()
 
+    def edit(self) -> None:
+        """Open the line in the person's editor."""
+        if self._session is not None:
+            self._session.app.create_background_task(self._editor.edit(self.entry, self.show))
+
     def entered(self, *, queued: bool) -> None:
         """Enter, or Tab."""
-        if self._session is None:
-            return
-        buffer = self._session.default_buffer
-        text = self.pastes.unfold(buffer.text)
-        if not text.strip():
-            return
-        buffer.text = text if len(text) <= KEPT else ""
-        buffer.append_to_history()
-        buffer.reset()
-        self.tell(Line(text, queued))
-
-    def _put_back(self, text: str) -> None:
-        if self._session is not None:
-            buffer = self._session.default_buffer
-            buffer.text = "\n".join(part for part in (self.pastes.fold(text), buffer.text) if part)
-            buffer.cursor_position = len(buffer.text)
-
-
-def history_file(home: Path, cwd: str) -> Path:
-    """Where what is entered in a folder is kept."""
-    return home / "history" / hashlib.sha256(os.fsencode(cwd)).hexdigest()[:16]
+        text = self.entry.take()
+        if text.strip():
+            self.tell(Line(text, queued))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from dsh.session.events import AssistantMessage, TurnStart, UserMessage
 from dsh.structure import did_you_mean
 from dsh.tools.tool import Tool, Tools
 
-from .state import count_of, filled_of
+from .state import count_of, counted, filled_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dsh.session.log import Session
 
     from .talk import Talk
@@ -32,6 +35,7 @@ __all__ = [
     "models_of",
     "prompt_of",
     "prompts_of",
+    "split",
     "tool_names",
     "tools",
 ]
@@ -40,6 +44,18 @@ BYTES_A_TOKEN = 4
 FAR = 100_000
 """Events that are gone back for what was said last."""
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "--no-pager")
+
+
+def split(text: str) -> list[str]:
+    """The words of a command.
+
+    Raises:
+        ConfigError: a quotation does not end.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r}: {error}", code="USAGE") from None
 
 
 async def cost(talk: Talk, rest: str) -> str:
@@ -72,7 +88,7 @@ async def context(talk: Talk, rest: str) -> str:
     weights: dict[str, int] = {}
     if header is not None:
         weights["system prompt"] = len((header.system or "").encode())
-        weights[f"{len(header.tools or ())} tools"] = sum(
+        weights[counted(len(header.tools or ()), "tool")] = sum(
             len(tool.name) + len(tool.description) + len(dumps(tool.parameters)) for tool in header.tools or ()
         )
     names = {"user": "prompts and context", "assistant": "answers and calls", "tool": "results"}
@@ -84,7 +100,9 @@ async def context(talk: Talk, rest: str) -> str:
         weights[name] = weights.get(name, 0) + size
     lines = [f"the last request and its answer: {filled} tokens{window}", "about, as tokens:"]
     lines += [f"  {count_of(size // BYTES_A_TOKEN):>7}  {name}" for name, size in weights.items()]
-    return "\n".join([*lines, f"{len(messages)} messages, {session.last_turn} turns; /compact makes room"])
+    return "\n".join(
+        [*lines, f"{counted(len(messages), 'message')}, {counted(session.last_turn, 'turn')}; /compact makes room"]
+    )
 
 
 def models_of(talk: Talk) -> list[str]:
@@ -185,12 +203,21 @@ async def diff(talk: Talk, rest: str) -> str:
         [*GIT, "diff", "HEAD", "--stat", "-p", "--no-ext-diff", "--no-textconv", "--no-color", *rest.split()], cwd
     )
     if changed.code:
-        return f"git says: {changed.output.strip()}"
+        return f"git says: {(await _why_not(cwd)) or changed.output.strip()}"
     new = await run_program([*GIT, "ls-files", "--others", "--exclude-standard", "--directory"], cwd)
     names = [f"new: {name}" for name in new.output.splitlines()] if not new.code else []
     if changed.output.strip():
         talk.screen.show(talk.painter.patch(changed.output))
     return "\n".join(names) or ("" if changed.output.strip() else "nothing has changed since the last commit")
+
+
+async def _why_not(cwd: Path) -> str:
+    """Why there is nothing to compare with, as git itself does not say; empty if there is."""
+    from .shell import run_program
+
+    if (await run_program([*GIT, "rev-parse", "--git-dir"], cwd)).code:
+        return "this folder is in no repository"
+    return "" if not (await run_program([*GIT, "rev-parse", "HEAD"], cwd)).code else "there is no commit yet"
 
 
 def last_exchange(session: Session) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from dsh.tools.views import Diff
 
 from .cells import cells, fitted, shown, within
+from .state import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,9 +87,9 @@ class Painter:
         text = shown(text)
         if self.look.plain:
             return f"{text.rstrip()}\n"
-        from .headings import LeftMarkdown
+        from .markdown import LeftMarkdown
 
-        drawn = self._drawn(LeftMarkdown(text, code_theme=THEMES.get(self.theme, self.theme), hyperlinks=False))
+        drawn = self._drawn(LeftMarkdown(text, THEMES.get(self.theme, self.theme)))
         return _stripped(drawn)
 
     def reasoning(self, text: str) -> str:
@@ -101,7 +102,7 @@ class Painter:
         short = text if len(text) <= SAID else f"{text[:SAID]}… ({len(text)} signs in all)"
         first, *rest = shown(short).rstrip().split("\n")
         if len(rest) > LINES:
-            rest[LINES:] = [f"… {len(rest) - LINES} more lines"]
+            rest[LINES:] = [_more(len(rest) - LINES)]
         return self._styled("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     def notice(self, text: str) -> str:
@@ -132,13 +133,13 @@ class Painter:
         lines = shown(text).rstrip().split("\n")
         found = [f"  │ {line}" if not self.look.plain else f"  {line}" for line in lines[:most]]
         if len(lines) > most:
-            found.append(f"  … {len(lines) - most} more lines")
+            found.append(f"  {_more(len(lines) - most)}")
         return self._styled("\n".join(found), "dim")
 
     def diff(self, diff: Diff, most: int = 60) -> str:
         """A change of a file, in colours."""
         lines = list(_diff_lines(diff))
-        more = [f"… {len(lines) - most} more lines"] if len(lines) > most else []
+        more = [_more(len(lines) - most)] if len(lines) > most else []
         if self.look.plain or not self.look.colour:
             drawn = "\n".join(f"  {shown(line)}" for line in [*lines[:most], *more]) + "\n"
             return drawn if self.look.plain else within(drawn, self.width)
@@ -175,7 +176,7 @@ class Painter:
         console = self._console()
         console.print(item)
         text: str = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO below
-        lines = (line.rstrip() if "\x1b" not in line else line for line in text.split("\n"))
+        lines = (line.rstrip() for line in text.split("\n"))
         return within("\n".join(lines), self.width)
 
     def _console(self) -> Console:
@@ -200,6 +201,10 @@ def _stripped(drawn: str) -> str:
     lines = drawn.split("\n")
     full = [number for number, line in enumerate(lines) if _ESCAPE.sub("", line).strip()]
     return "\n".join(lines[full[0] : full[-1] + 1]) + "\n" if full else ""
+
+
+def _more(lines: int) -> str:
+    return f"… {counted(lines, 'more line')}"
 
 
 def _diff_lines(diff: Diff) -> Iterator[str]:

@@ -43,6 +43,7 @@ class PlainScreen:
 
     def __init__(self, look: Look, out: TextIO | None = None, source: int = 0) -> None:
         self.look = look
+        self.unsent = ""
         self.settled: Callable[[], Awaitable[None]] | None = None
         self._out = out or sys.stdout
         self._source = source
@@ -124,7 +125,11 @@ class PlainScreen:
         self.show(f"not sent: {shown(text)}")
 
     def interrupt(self) -> None:
-        """Ctrl-C: once cancels what runs; twice leaves, and so does one that has nothing to cancel."""
+        """Ctrl-C: takes a list away, or cancels what runs; twice leaves, and so does one that has nothing to cancel."""
+        if self._answer is not None:
+            with suppress(trio.WouldBlock):
+                self._answer.send_nowait("")
+            return
         now = time.monotonic()
         if not self._running or now - self._interrupted < TWICE:
             self._told(Leave("interrupted"))
@@ -133,7 +138,7 @@ class PlainScreen:
         self._told(Cancel())
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[None]:
+    async def borrow(self, *, patient: bool = False) -> AsyncIterator[None]:
         """Read nothing until the block ends."""
         self._free = trio.Event()
         if self._reading is not None:
@@ -198,6 +203,8 @@ class PlainScreen:
     async def _read(self, told: Callable[[Input], None]) -> None:
         parts: list[str] = []
         while (line := await self.line()) is not None:
+            if self._left.is_set():
+                return  # what came before this line was the last thing to do
             if self._answer is not None:
                 with suppress(trio.WouldBlock):
                     self._answer.send_nowait(line)

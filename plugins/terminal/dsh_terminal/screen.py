@@ -47,7 +47,7 @@ class Suspend:
 
 Input: TypeAlias = Line | Cancel | Leave | Toggle | Suspend
 Live: TypeAlias = Sequence[tuple[str, str]]
-"""What is not finished: pairs of ``answer``, ``thought`` or ``call`` and a text."""
+"""What is not finished: pairs of ``thought`` or ``call`` and a text, or of ``drawn`` and one as a painter drew it."""
 
 
 class Screen(Protocol):
@@ -56,11 +56,13 @@ class Screen(Protocol):
     Attributes:
         running: whether a turn goes on; set by whoever holds the conversation.
         interactive: whether a person sits there, who can be asked.
+        unsent: what stood in the line when it was left; empty before.
     """
 
     look: Look
     running: bool
     interactive: bool
+    unsent: str
 
     @property
     def columns(self) -> int:
@@ -91,8 +93,12 @@ class Screen(Protocol):
         """As if Ctrl-C was pressed, for signals."""
         ...
 
-    def borrow(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to somebody else for a while; what was typed is there again afterwards."""
+    def borrow(self, *, patient: bool = False) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to somebody else for a while; what was typed is there again afterwards.
+
+        Args:
+            patient: wait until the person does not type, as their next key would be taken for an answer.
+        """
         ...
 
     async def choose(self, question: str, choices: Sequence[str]) -> int | None:

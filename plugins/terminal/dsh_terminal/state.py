@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dsh.models import Models
     from dsh.session.log import Session
 
-__all__ = ["State", "count_of"]
+__all__ = ["State", "count_of", "counted"]
 
 
 @define
@@ -89,9 +89,7 @@ class State:
         if cost is not None and self._spent:
             parts.append((4, f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}"))
         parts += [(0, text) for text in self.parts]
-        for number, one, many in ((self.children, "agent", "agents"), (self.jobs, "job", "jobs")):
-            if number:
-                parts.append((2, f"{number} {one if number == 1 else many}"))
+        parts += [(2, counted(n, what)) for n, what in ((self.children, "agent"), (self.jobs, "job")) if n]
         if self.queued:
             parts.append((2, f"{self.queued} queued"))
         return _joined(parts, columns)
@@ -128,3 +126,8 @@ def count_of(tokens: int) -> str:
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"

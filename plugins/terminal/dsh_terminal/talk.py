@@ -15,15 +15,17 @@ from dsh import DshError, hookimpl
 from dsh.conversation import Jobs, StatusParts
 from dsh.errors import error_message
 from dsh.messages import CallConfig
-from dsh.session.events import AssistantChunk, Event, ToolResult, TurnEnd
-from dsh.session.store import SessionInfo, SessionQuery, SessionsFound
+from dsh.session.events import AssistantChunk, Event, TurnEnd
 
+from .cells import shown
 from .commands import Book
 from .feed import Feed
-from .looks import last_exchange
-from .paint import Painter
+from .modes import suspend
+from .own import OwnCommands
+from .paint import SAID, Painter
 from .screen import Cancel, Input, Leave, Line, Screen, Suspend, Toggle
-from .state import State
+from .sessions import Sessions
+from .state import State, counted
 from .waiting import Waiting
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ class Talk:
 
     Attributes:
         model, effort: what the person chose for the next request; empty is what there was.
-        shell_output: what the person's last own command printed, to be shown to the model.
-        sessions: those of this folder, as they were when somebody last looked.
+        own: the person's own commands.
+        sessions: those of this folder.
     """
 
     def __init__(self, conversation: Conversation, screen: Screen, config: TerminalConfig) -> None:
@@ -63,19 +65,16 @@ class Talk:
         self.model = ""
         self.effort: str | None = None
         self.code = 0
-        self.shell_output = ""
-        self.sessions: list[SessionInfo] = []
+        self.own = OwnCommands(self)
+        self.sessions = Sessions(self)
         self._agents: dict[str, Agent] = {}
         self._waiting = Waiting()
         self._failed = False
         self._began = 0.0
-        self._unseen = 0
         self._nursery: trio.Nursery | None = None
-        self._changing = False
         self._busy = 0
         self._done = trio.Event()
         self._moves = trio.Event()
-        self._shells: list[trio.CancelScope] = []
 
     @property
     def agent(self) -> Agent:
@@ -128,14 +127,13 @@ class Talk:
         if not self.theme_is_known:
             self.screen.show(self.painter.notice(f"terminal.theme: there is no theme {self.config.theme}"))
         session = self.agent.session
-        turns = session.last_turn
-        what = f"; session {session.id}, {turns} turn{'' if turns == 1 else 's'} so far" if turns else ""
+        what = f"; session {session.id}, {counted(session.last_turn, 'turn')} so far" if session.last_turn else ""
         self.screen.show(
             self.painter.notice(f"{self.state.model} in {self.conversation.cwd}{what}. /help lists commands.")
         )
-        self._show_last()
+        self.sessions.show_last()
         if self._nursery is not None:
-            self._nursery.start_soon(self._look_for_sessions)
+            self._nursery.start_soon(self.sessions.look)
         prompt, self.conversation.prompt = self.conversation.prompt, ""
         if prompt:
             self._told(Line(prompt))
@@ -150,7 +148,7 @@ class Talk:
         elif isinstance(said, Toggle):
             self._toggle(said.what)
         elif isinstance(said, Suspend) and self._nursery is not None:
-            self._nursery.start_soon(self.suspend)
+            self._nursery.start_soon(suspend, self.screen)
         elif isinstance(said, Leave):
             failed = self._failed and not self.screen.interactive
             self.leave(said.reason, 130 if said.reason == "interrupted" else int(failed))
@@ -164,7 +162,7 @@ class Talk:
             self._do(self._command, text[1:])
         elif text.startswith("!"):
             self._show_said(text)
-            self._do(self._shell, text[1:].strip())
+            self._do(self.own.run, text[1:].strip())
         else:
             self.say(text.removeprefix("/") if text.startswith("//") else text, queued=line.queued)
 
@@ -192,8 +190,7 @@ class Talk:
 
     def cancel(self, why: str = "cancelled by the person") -> None:
         """Stop the turn, and the person's own commands; what was entered for later comes back."""
-        for scope in self._shells:
-            scope.cancel()
+        self.own.cancel()
         if self.agent.status != "running":
             return
         text = "\n".join(self._waiting.take())
@@ -201,19 +198,6 @@ class Talk:
         if text:
             self.screen.put_back(text)
         self.show_status()
-
-    async def suspend(self) -> None:
-        """Ctrl-Z: the person's shell, until they come back.  Where there is none, nothing happens."""
-        import os
-        import signal
-
-        async with self.screen.borrow():
-            before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-            try:
-                os.kill(0, signal.SIGTSTP)
-                await trio.lowlevel.checkpoint()
-            finally:
-                signal.signal(signal.SIGTSTP, before)
 
     def _toggle(self, what: str) -> None:
         if what == "reasoning":
@@ -223,13 +207,12 @@ class Talk:
             if self.feed.reasoning and self.feed.thought:
                 self.screen.show(self.painter.reasoning("".join(self.feed.thought)))
             return
-        self._unseen += 1
-        if self._unseen > len(self.feed.outputs):
-            words = "there is no earlier result" if self.feed.outputs else "no tool has said anything yet"
+        result = self.feed.results.next()
+        if result is None:
+            words = "there is no earlier result" if self.feed.results else "no tool has said anything yet"
             self.screen.show(self.painter.notice(words))
-            self._unseen = 0
             return
-        title, text = self.feed.outputs[-self._unseen]
+        title, text = result
         self.screen.show(self.painter.notice(title))
         self.screen.show(self.painter.output(text, 2000))
 
@@ -262,88 +245,17 @@ class Talk:
                 self.screen.show(self.painter.notice(told))
         self.show_status()
 
-    async def _shell(self, command: str) -> None:
-        """Run a command of the person's own; the model does not see it until it is told."""
-        if not command:
-            self.screen.show(
-                self.painter.notice("!command runs a command of your own; /tell shows its output to the model")
-            )
-            return
-        from .shell import run_shell
-
-        done = None
-        with trio.CancelScope() as scope:
-            self._shells.append(scope)
-            self._set_running()
-            try:
-                done = await run_shell(command, self.conversation.cwd)
-            finally:
-                self._shells.remove(scope)
-                self._set_running()
-        if done is None:
-            self.screen.show(self.painter.notice("(stopped)"))
-            return
-        self.feed.outputs.append((f"!{command}", done.output))
-        self._unseen = 0
-        self.shell_output = f"I ran `{command}` myself. It ended with code {done.code}:\n{done.output}"
-        self.screen.show(self.painter.output(done.output or "(no output)", 200))
-        words = f"exit code {done.code}; " if done.code else ""
-        self.screen.show(self.painter.notice(f"{words}/tell shows this to the model"))
-
-    async def change(self, session_id: str | None = None, *, fork: bool = False, turn: int | None = None) -> str:
-        """Go on with another session, or a new one; what to tell the person.
-
-        A turn that runs is stopped once the other session is there.
-
-        Raises:
-            DshError: it cannot be opened; everything is as it was.
-        """
-        if self._changing:
-            return "one moment: another conversation is being opened"
-        before = self.agent
-        if session_id == before.session.id and not fork:
-            return f"session {session_id} is the one you are in"
-        self._changing = True
-        try:
-            await self.conversation.change(session_id, fork=fork, turn=turn)
-        finally:
-            self._changing = False
-            if self.agent is not before:
-                self._changed()
-        turns = self.agent.session.last_turn
-        was = f"; dsh -r {before.session.id} goes on with the one before" if before.session.last_turn else ""
-        return f"session {self.agent.session.id}, {turns} turn{'' if turns == 1 else 's'} so far{was}"
-
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """The conversation is held in another session now."""
         left = "\n".join(self._waiting.take())
         if left:
             self.screen.put_back(left)
         self.feed.forget()
         self._agents.clear()
         self._begin()
-        self._show_last()
+        self.sessions.show_last()
         if self._nursery is not None:
-            self._nursery.start_soon(self._look_for_sessions)
-
-    def _show_last(self) -> None:
-        """Where the conversation was left."""
-        prompt, answer = last_exchange(self.agent.session)
-        if prompt:
-            self.screen.show(self.painter.said(prompt))
-        if answer.strip():
-            self.screen.show(self.painter.markdown(answer))
-
-    async def _look_for_sessions(self) -> None:
-        with suppress(Exception):  # they are for proposals; who wants to resume one is told
-            await self.find_sessions()
-
-    async def find_sessions(self) -> list[SessionInfo]:
-        """The other sessions of this folder, the last used first."""
-        found = SessionsFound()
-        query = SessionQuery(cwd=str(self.conversation.cwd), limit=100, children=False)
-        await self.conversation.harness.hook.session_list(query=query, found=found)
-        self.sessions = [info for info in found if info.id != self.agent.session.id]
-        return self.sessions
+            self._nursery.start_soon(self.sessions.look)
 
     async def _load_prices(self) -> None:
         with suppress(Exception):  # without them the line of status says less
@@ -367,8 +279,6 @@ class Talk:
             self._waiting.heard(data)
             if isinstance(data, TurnEnd):
                 self._failed = data.reason.kind == "error"
-        if isinstance(data, ToolResult):
-            self._unseen = 0
         self.show_status()
 
     @hookimpl
@@ -414,12 +324,18 @@ class Talk:
     @hookimpl
     def terminal_borrow(self) -> AbstractAsyncContextManager[None]:
         """Make room for somebody who asks the person something."""
-        return self.screen.borrow()
+        return self.screen.borrow(patient=True)
 
     # -- the screen
 
     def _set_running(self) -> None:
-        self.screen.running = self.agent.status == "running" or bool(self._shells)
+        self.screen.running = self.agent.status == "running" or bool(self.own)
+
+    def moved(self) -> None:
+        """Something began to run beside the conversation, or ended."""
+        self._set_running()
+        self._moves.set()
+        self.feed.redraw()
 
     def show_status(self) -> None:
         """Say how things stand."""
@@ -441,7 +357,7 @@ class Talk:
         """Show what goes on while a turn does, and now and then what runs beside it."""
         frame = 0
         while True:
-            if self.agent.status == "running":
+            if self.agent.status == "running" or self.own:
                 await trio.sleep(FRAME)
                 frame += 1
                 self.feed.refresh()
@@ -453,16 +369,22 @@ class Talk:
                 await self._moves.wait()
             self.show_status()
 
-    async def farewell(self) -> str:
-        """What stands on the terminal at the end."""
+    async def farewell(self) -> list[str]:
+        """What stands on the terminal at the end, in lines."""
+        left = self.screen.unsent.strip()
+        unsent = f"not sent: {shown(left[:SAID])}{'…' if len(left) > SAID else ''}"
+        if left and self.config.history and self.screen.interactive:
+            unsent += "\n(Up brings it back in the next conversation here)"
         session = self.agent.session
         harness = self.conversation.harness
+        found = [unsent] if left else []
         if not session.last_turn or not harness.plugins.implementations("session_open"):
-            return ""  # there is nothing, or nothing stores it
+            return found  # there is nothing to go on with, or nothing stores it
         try:
             with trio.fail_after(5):
                 await self.agent.when_idle()
                 await harness.sessions.flush(session)
         except Exception as error:
-            return f"session {session.id} could not be stored: {error_message(error) or 'it took too long'}"
-        return f"session {session.id}; dsh -r {session.id} goes on with it"
+            why = error_message(error) or "it took too long"
+            return [*found, f"session {session.id} could not be stored: {why}"]
+        return [*found, f"session {session.id}; dsh -r {session.id} goes on with it"]

@@ -380,6 +380,7 @@ class ScriptedScreen:
         self.back: list[str] = []
         self.rung: list[str] = []
         self.talk: Any = None
+        self.unsent = ""
         self._left = False
         self._moved = trio.Event()
 
@@ -414,7 +415,7 @@ class ScriptedScreen:
         self.talk._told(Cancel())
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[None]:
+    async def borrow(self, *, patient: bool = False) -> AsyncIterator[None]:
         yield
 
     async def choose(self, question: str, choices: Sequence[str]) -> int | None:

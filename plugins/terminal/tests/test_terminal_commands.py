@@ -6,9 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import types
 from typing import Any
 
 import pytest
+from dsh_terminal.feed import Feed
+from dsh_terminal.paint import Look, Painter
+from dsh_terminal.screen import Cancel, Line
+
+from dsh.messages import Text
+from dsh.session.events import ToolCall, ToolResult
 
 pytest.importorskip("pyte")
 
@@ -426,3 +433,112 @@ def test_a_task_without_a_terminal_is_done_before_it_ends(desk: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert "All done." in done.stdout
     assert desk.events()[-1]["data"]["reason"]["kind"] == "completed"
+
+
+def test_doctor_and_config_speak_of_the_conversation(scripted: Any) -> None:
+    """Not of the program beside it, which has neither a terminal nor the mode."""
+    screen = scripted('text("x")', "/doctor", "/config", "/config path", "/doctor --nothing")
+    doctor = screen.words(1)
+    assert re.search(r"ok conversation model scripted/model, bypass; session \S+ 0 turns", doctor)
+    assert "ok terminal 80 columns" in doctor
+    assert "nobody can be asked" not in doctor
+    assert "mode bypass" in doctor
+    assert "ok disk" in doctor
+    assert "ok plugins" in doctor
+    assert doctor.endswith(("all is well", "could be better"))
+    assert doctor.count(" permissions ") == 1
+    assert "# in this conversation, whatever follows: model scripted/model, bypass" in screen.words(2)
+    assert "[hooks]" in screen.said[2]
+    assert "config.toml" in screen.said[3]
+    assert "# in this conversation" not in screen.said[3]
+    assert "unknown flag --nothing" in screen.said[4]
+    assert '{"type"' not in screen.said[4]
+
+
+def test_commands_that_are_entered_wrongly(scripted: Any, desk: Any) -> None:
+    """They say what is wrong, and do nothing else."""
+    folder = desk.work / ".dsh" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "fix.md").write_text("---\ndescription: mend it\n---\nMend $1.\n")
+    (folder / "fi.md").write_text("---\nbroken: [\n---\nNever sent.\n")
+    (folder / "empty.md").write_text("")
+    screen = scripted(
+        'text("x")',
+        "/help nothing",
+        "/help fix",
+        "/help modle",
+        "/clear now",
+        "/cost all",
+        "/exit later",
+        "/fi",
+        "/empty",
+        "/model scripted/",
+        "/diff",
+        "/tell",
+        "/context\n/agents",
+    )
+    said = [" ".join(words.split()) for words in screen.said]
+    assert "there is no command /nothing" in said[1]
+    assert "mend it" in said[2]
+    assert "Mend $1." in said[2]
+    assert "did you mean /model?" in said[3]
+    for place, name in ((4, "clear"), (5, "cost"), (6, "exit")):
+        assert f"/{name} takes nothing behind it" in said[place]
+    assert "fi.md: line 3" in said[7]
+    assert "empty.md is empty" in said[8]
+    assert "which of its models?" in said[9]
+    assert "in no repository" in said[10]
+    assert "/context takes nothing behind it" in said[12]
+    assert scripted.module.model.requests == []
+    assert screen.talk.model == ""
+
+
+def test_a_session_that_cannot_be_resumed_leaves_the_model_that_was_chosen(scripted: Any, desk: Any) -> None:
+    scripted('text("One.")', "first")
+    (path,) = desk.home.glob("sessions/*/*.jsonl")
+    path.write_text(path.read_text().replace('"type":"turn/start"', '"type":', 1))
+    screen = scripted('text("Two.")', "/model scripted/other", f"/resume {path.stem}", "second")
+    assert screen.talk.model == "scripted/other"
+    assert screen.talk.state.model == "scripted/other"
+
+
+def test_ones_own_command_is_seen_while_it_runs(scripted: Any) -> None:
+    async def look(screen: Any) -> None:
+        screen.enter(Line("!sleep 60"))
+        await screen.until("!sleep 60")
+        assert screen.running
+        screen.enter(Cancel())
+
+    screen = scripted('text("x")', look, "!printf 'a\\nb\\n'", "/tell what is it?")
+    assert "(stopped: !sleep 60)" in screen.said[1]
+    (request,) = scripted.module.model.requests
+    assert request.messages[-1].content[0].text.endswith("code 0:\na\nb\n\nwhat is it?")
+
+
+def test_one_is_no_plural(scripted: Any) -> None:
+    screen = scripted(
+        'reply("x", reasoning="hm")',
+        "go",
+        "/context",
+        "!seq 1 201",
+    )
+    assert "about 1 word;" in screen.said[1]
+    assert "1 turn;" in screen.said[2]
+    assert "1 more line\n" in screen.said[3]
+
+
+def test_the_time_of_a_call_is_without_the_question() -> None:
+    """What a person took to say yes is not what the call took."""
+    shown: list[str] = []
+    screen: Any = types.SimpleNamespace(show=shown.append, live=lambda parts: None)
+    feed = Feed(screen, Painter(Look(colour=False)), session_id="s")
+    session: Any = types.SimpleNamespace(id="s")
+
+    def happens(type: str, data: Any) -> None:
+        event: Any = types.SimpleNamespace(type=type, data=data, surface_op=None)
+        feed.event(session, event, None)
+
+    happens("tool/call", ToolCall(turn=1, step=1, call_id="c", name="bash", arguments='{"command": "true"}'))
+    happens("permission/decided", types.SimpleNamespace(call_id="c", ms=3_600_000.0))
+    happens("tool/result", ToolResult(turn=1, step=1, call_id="c", content=(Text("done"),), is_error=False))
+    assert "true  0.0 s" in "".join(shown)

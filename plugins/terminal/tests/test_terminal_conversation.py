@@ -27,7 +27,7 @@ def test_a_task_and_its_answer(desk: Any) -> None:
     assert "✓ bash echo found" in shown
     assert "**" not in shown
     assert "• one" in shown
-    assert "scripted/m" in terminal.lines()[-1]
+    assert "scripted/m" in "".join(terminal.lines()[-8:])
     terminal.type("\x04")
     assert terminal.wait() == 0
     assert "goes on with it" in terminal.shown().replace("\n", "")
@@ -157,6 +157,27 @@ def test_another_size_while_it_writes(desk: Any) -> None:
     terminal.wait_for("typed after")
 
 
+def test_twenty_columns_and_back_while_it_writes(desk: Any) -> None:
+    """What was typed stays, and what comes afterwards fits."""
+    long = "\\n\\n".join(f"Paragraph {n} with some words in it." for n in range(60))
+    terminal = desk.open(f'text("{long}"), text("Still here.")')
+    terminal.type("go\r")
+    terminal.wait_for("Paragraph 3 ")
+    terminal.type("half")
+    terminal.resize(20, 10)
+    terminal.wait_for("Paragraph 59")
+    terminal.type(" a")
+    terminal.wait_for("half a")
+    terminal.settle()
+    assert all(len(line) <= 20 for line in terminal.lines())
+    terminal.resize(80, 24)
+    terminal.type(" line\r")
+    terminal.wait_for("Still here.")
+    assert "Traceback" not in terminal.shown()
+    prompts = [event["data"]["content"][0]["text"] for event in desk.events() if event["type"] == "user/message"]
+    assert prompts == ["go", "half a line"]
+
+
 def test_wide_characters_fit(desk: Any) -> None:
     """Rows U01 and U03: 61 characters of two cells each, and signs that are several characters."""
     terminal = desk.open(f'text("{"你" * 61}\\n\\n| a | b |\\n|---|---|\\n| ⚠️ | 🏳️‍🌈 |\\n\\n，，")', columns=120)
@@ -234,7 +255,7 @@ def test_a_command_of_ones_own_is_stopped(desk: Any) -> None:
     terminal.wait_for("> !sleep")
     terminal.wait_for("\n…", words=False)
     terminal.type("\x1b")
-    terminal.wait_for("(stopped)")
+    terminal.wait_for("(stopped: !sleep 30; touch late)")
     terminal.type("go\r")
     terminal.wait_for("Here.")
     assert not (desk.work / "late").exists()

@@ -166,6 +166,25 @@ def test_over_a_pipe(desk: Any) -> None:
     assert prompts(desk) == ["first", "second"]
 
 
+def test_what_follows_exit_in_a_pipe_is_not_done(desk: Any) -> None:
+    done = desk.pipe('text("One."), text("Two.")', "first\n/exit\nsecond\n")
+    assert done.returncode == 0
+    assert "second" not in done.stdout
+    assert prompts(desk) == ["first"]
+
+
+def test_ctrl_c_takes_a_numbered_list_away(desk: Any) -> None:
+    terminal = desk.open('text("Still here.")', TERM="dumb")
+    terminal.type("/model\r")
+    terminal.wait_for("Enter a number")
+    terminal.settle()
+    terminal.type("\x03")
+    terminal.settle()
+    terminal.type("go\r")
+    terminal.wait_for("Still here.")
+    assert prompts(desk) == ["go"]
+
+
 def test_nobody_can_choose_over_a_pipe(desk: Any) -> None:
     desk.pipe('text("Yes.")', "said\n")
     done = desk.pipe('text("x")', "", "-r")
@@ -195,3 +214,16 @@ def test_help_and_tasks_import_neither_of_the_two(desk: Any) -> None:
         timeout=60,
     )
     assert done.stdout.splitlines()[-1] == "[]", done
+
+
+def test_keys_pressed_behind_a_list_are_in_the_line(desk: Any) -> None:
+    terminal = desk.open('text("Here.")')
+    terminal.type("/model\r")
+    terminal.wait_for("which one?")
+    terminal.settle()
+    terminal.type("\rhel")
+    terminal.wait_for("> hel")
+    terminal.settle()
+    terminal.type("lo\r")
+    terminal.wait_for("Here.")
+    assert prompts(desk) == ["hello"]
