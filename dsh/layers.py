@@ -49,10 +49,13 @@ UNTRUSTED = (
     ("subagents", "acp"),
     ("**", "api_key"),
     ("**", "base_url"),
+    ("**", "beta"),
     ("**", "command"),
+    ("**", "extra_body"),
     ("**", "headers"),
     ("**", "key_env"),
     ("**", "price"),
+    ("**", "server_tools"),
     ("**", "server_url"),
 )
 """What files of a project set only in a folder that is trusted; ``**`` is any table, however deep."""

@@ -28,7 +28,7 @@ from .tool import Tool, ToolCall, ToolErrorInfo, ToolResult, result_of
 if TYPE_CHECKING:
     from ..hookspecs import Hooks
 
-__all__ = ["Judged", "Reviewed", "error_result", "judge", "review", "run", "run_call"]
+__all__ = ["Judged", "Reviewed", "error_result", "foreseen_failure", "judge", "review", "run", "run_call"]
 
 UNANSWERED = "APPROVAL_UNANSWERED"
 """The code of a call that needed a person's approval, with nobody there to give it."""
@@ -69,6 +69,20 @@ async def judge(hook: Hooks, call: ToolCall) -> Judged:
     assert isinstance(verdict, Deny)  # the gate makes a denial of an open question
     info = ToolErrorInfo("ToolError", UNANSWERED) if verdict.unanswered else None
     return Judged(ToolResult(f"Error: {verdict.reason}", is_error=True, error=info))
+
+
+def foreseen_failure(call: ToolCall) -> str | None:
+    """What a call would fail with as things stand; None where that is not known.  For who is about to ask a person."""
+    tool = call.tool
+    if tool is None:
+        return None
+    try:
+        check_arguments(tool, call.arguments)
+        if tool.check is not None:
+            tool.check(call.arguments, call)
+    except Exception as exc:
+        return blamed_message(exc)
+    return None
 
 
 async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:

@@ -92,6 +92,9 @@ class Tool:
             functions that get unchecked arguments and answer None where they cannot tell.
         effect: what calling it touches, for those who judge calls; None: not said, so that a careful judge asks.
         subject: the name of the argument that says what is touched: the path, the command, the address.
+        check: called with checked arguments and the call before a person is asked about it, and raises what
+            `execute` would raise as things stand, so that nobody says yes to what then fails.  It looks at little,
+            waits for nothing and changes nothing.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Tool:
     present_result: Callable[[Mapping[str, Any], ToolResult], ResultView | None] | None = None
     effect: Effect | None = None
     subject: str | None = None
+    check: Callable[[Mapping[str, Json], ToolCall], None] | None = None
     schema: ToolSchema = field(init=False)
 
     @schema.default

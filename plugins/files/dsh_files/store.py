@@ -13,13 +13,13 @@ from attrs import define, field, frozen
 from dsh.jsonvalue import Json
 
 from .config import FilesConfig
-from .edits import dominant_end, normal, replace
+from .edits import Edited, dominant_end, normal, replace
 from .errors import FsError
 from .local import Version, chunks, not_observed, open_regular, probe, publish, read_whole, version_of
 from .paths import Target, TargetKey
 from .window import NotText, Window, take
 
-__all__ = ["Written", "edit_text", "exclusive", "window", "write_text"]
+__all__ = ["Written", "edit_of", "edit_text", "editable", "exclusive", "window", "writable", "write_text"]
 
 PROBED = 8192
 """A NUL among so many first bytes makes a file binary."""
@@ -138,12 +138,9 @@ def write_text(target: Target, content: str, expected: Version | None, check: Ca
     """
     from .diffs import hunks
 
-    found = probe(target)
-    if expected is None:
-        if found is not None:
-            raise not_observed(target)
+    found = writable(target, expected)
+    if found is None:
         return Written(publish(target, content.encode(), None, check), None)
-    found = _unchanged(target, found, expected, missing="write it again to make it anew")
     before = _text_before(target)
     version = publish(target, content.encode(), found, check)
     if before is None:
@@ -158,6 +155,20 @@ def write_text(target: Target, content: str, expected: Version | None, check: Ca
 _END = {"\n": "LF", "\r\n": "CRLF"}
 
 
+def writable(target: Target, expected: Version | None) -> os.stat_result | None:
+    """The file that is to be overwritten as it was seen; None if it is new.
+
+    Raises:
+        FsError: ``FS_NOT_OBSERVED`` or ``FS_STALE_VERSION``.
+    """
+    found = probe(target)
+    if expected is not None:
+        return _unchanged(target, found, expected, missing="write it again to make it anew")
+    if found is not None:
+        raise not_observed(target)
+    return None
+
+
 def edit_text(
     target: Target, old: str, new: str, every: bool, expected: Version | None, check: Callable[[], None]
 ) -> Written:
@@ -168,10 +179,30 @@ def edit_text(
     """
     from .diffs import hunks
 
+    found = editable(target, expected)
+    mark, edited = edit_of(target, found, old, new, every)
+    version = publish(target, mark + edited.text.encode(), found, check)
+    return Written(version, hunks(target.shown, edited.before, edited.after) or None, edited.count)
+
+
+def editable(target: Target, expected: Version | None) -> os.stat_result:
+    """The file that is to be edited as it was seen; None as `expected` means that it was found missing.
+
+    Raises:
+        FsError: ``FS_NOT_OBSERVED`` or ``FS_STALE_VERSION``.
+    """
     found = probe(target)
     if expected is None and found is not None:
         raise FsError(f"{target.shown} was made since you looked; read it first", "FS_NOT_OBSERVED")
-    found = _unchanged(target, found, expected, missing="write makes it anew")
+    return _unchanged(target, found, expected, missing="write makes it anew")
+
+
+def edit_of(target: Target, found: os.stat_result, old: str, new: str, every: bool) -> tuple[bytes, Edited]:
+    """What an edit makes of a file, and the mark that stands before its text.
+
+    Raises:
+        FsError: what is wrong with file or text.
+    """
     if found.st_size > MOST_EDITED:
         raise FsError(
             f"{target.shown} has {found.st_size} bytes, more than the {MOST_EDITED} that edit takes; "
@@ -185,9 +216,7 @@ def edit_text(
         text = _decode(data.removeprefix(mark), None)
     except NotText as error:
         raise _not_text(target, len(data), error) from None
-    edited = replace(text, old.removeprefix("\ufeff"), new.removeprefix("\ufeff"), every=every, shown=target.shown)
-    version = publish(target, mark + edited.text.encode(), found, check)
-    return Written(version, hunks(target.shown, edited.before, edited.after) or None, edited.count)
+    return mark, replace(text, old.removeprefix("\ufeff"), new.removeprefix("\ufeff"), every=every, shown=target.shown)
 
 
 def _unchanged(

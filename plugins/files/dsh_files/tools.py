@@ -18,7 +18,7 @@ from .config import FilesConfig
 from .errors import FsError
 from .local import Version, open_regular, version_of
 from .paths import Target, TargetKey, resolve
-from .store import Written, edit_text, exclusive, window, write_text
+from .store import Written, edit_of, edit_text, editable, exclusive, window, writable, write_text
 from .window import Window
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class FileTools:
                 prompts.WRITE,
                 prompts.WRITE_PARAMETERS,
                 self.write,
+                check=self.check_write,
                 present_call=_late("write_call"),
                 present_result=_late("write_result"),
                 effect="write",
@@ -101,6 +102,7 @@ class FileTools:
                 prompts.EDIT,
                 prompts.EDIT_PARAMETERS,
                 self.edit,
+                check=self.check_edit,
                 present_call=_late("edit_call"),
                 present_result=_late("edit_result"),
                 effect="write",
@@ -132,6 +134,11 @@ class FileTools:
         body = [f"{shown.first + n}: {line}" for n, line in enumerate(shown.lines)]
         return _envelope(target, "\n".join([*body, "", _footer(shown, self.config)]))
 
+    def check_write(self, arguments: Mapping[str, Json], call: ToolCall) -> None:
+        """What is there already must have been read, and be as it was then."""
+        target = _target(arguments, call)
+        writable(target, seen_by(call.agent).get(target.key))
+
     async def write(self, arguments: Mapping[str, Json], call: ToolCall) -> ToolResult:
         """Make or overwrite a file.  Cancelled before the file appears, nothing is changed; afterwards it is done."""
         target, seen = _target(arguments, call), seen_by(call.agent)
@@ -143,20 +150,38 @@ class FileTools:
         meta = None if written.diffs is None else {"diffs": written.diffs}
         return ToolResult(_envelope(target, text), meta=meta)
 
+    def check_edit(self, arguments: Mapping[str, Json], call: ToolCall) -> None:
+        """The file must have been read and be as it was then; in a short one it is looked whether the text is there."""
+        target, seen = _to_edit(arguments, call)
+        found = editable(target, seen[target.key])
+        if found.st_size <= DIRECT:
+            edit_of(target, found, *_edit(arguments))
+
     async def edit(self, arguments: Mapping[str, Json], call: ToolCall) -> ToolResult:
         """Replace text in a file.  Cancelled before the file appears, nothing is changed; afterwards it is done."""
-        target, seen = _target(arguments, call), seen_by(call.agent)
-        old, new, every = arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False)
-        if old == new:
-            violation = '"new_string" must differ from "old_string"'
-            raise ToolArgsError(f"invalid arguments for edit: {violation}", [violation])
-        if target.key not in seen:
-            raise FsError(f"{target.shown} was not read; read it before you edit it", "FS_NOT_OBSERVED")
+        target, seen = _to_edit(arguments, call)
+        old, new, every = _edit(arguments)
         expected = seen[target.key]
         written = await _change(target, seen, lambda check: edit_text(target, old, new, every, expected, check))
         places = "1 place" if written.count == 1 else f"{written.count} places"
         text = f"Edited {target.shown}" + (f": replaced {places}" if every else "")
         return ToolResult(text, meta=None if written.diffs is None else {"diffs": written.diffs})
+
+
+def _to_edit(arguments: Mapping[str, Json], call: ToolCall) -> tuple[Target, Seen]:
+    """The file that an edit is for, which was read, and what else was."""
+    old, new, _ = _edit(arguments)
+    if old == new:
+        violation = '"new_string" must differ from "old_string"'
+        raise ToolArgsError(f"invalid arguments for edit: {violation}", [violation])
+    target, seen = _target(arguments, call), seen_by(call.agent)
+    if target.key not in seen:
+        raise FsError(f"{target.shown} was not read; read it before you edit it", "FS_NOT_OBSERVED")
+    return target, seen
+
+
+def _edit(arguments: Mapping[str, Json]) -> tuple[str, str, bool]:
+    return arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False)
 
 
 async def _change(target: Target, seen: Seen, work: Callable[[Callable[[], None]], Written]) -> Written:

@@ -15,6 +15,7 @@ from dsh import Allow, Ask, ConfigError, Deny, hookimpl
 from dsh.errors import blamed_message
 from dsh.jsonvalue import dumps
 from dsh.session.events import HookDecision
+from dsh.tools.pipeline import foreseen_failure
 
 from .events import PermissionAsked, PermissionDecided, PermissionGranted
 from .guard import root_of
@@ -99,6 +100,8 @@ class Approver:
             return Allow()
         if self._guard.mode == "dont-ask":
             return Deny(f"not permitted: {reason}. Nobody is asked in the mode dont-ask")
+        if agent.plugins.implementations("permission_ask") and (failure := foreseen_failure(call)) is not None:
+            return Deny(f"{failure} (nobody was asked about the call, since it would fail)")
         from dsh.approval import PermissionRequest  # what most runs never need, as nothing is asked in them
 
         request = PermissionRequest(uuid.uuid4().hex, call, reason, mine, rules, agent, _lineage(agent))

@@ -32,7 +32,9 @@ _CALL = re.compile(r"([A-Za-z0-9_.-]+)(?:\((.*)\))?", re.DOTALL)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The flags of ``dsh permissions``."""
-    parser.add_argument("action", choices=("check", "list"), metavar="check|list", help="what to do")
+    parser.add_argument(
+        "action", nargs="?", choices=("check", "list"), default="list", metavar="check|list", help="list, if not given"
+    )
     parser.add_argument(
         "calls", nargs="*", metavar="CALL", help="check: a call, as in 'bash(git push)' or 'read(.env)'"
     )

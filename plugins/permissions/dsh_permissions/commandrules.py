@@ -11,20 +11,24 @@ from .commands.git import without_globals
 from .commands.harmless import Assessment, assess, is_known
 from .commands.operands import operands
 from .commands.parse import Command, Opaque, Redirect, Script, parse
+from .commands.programs import CHOSEN_BY
 from .commands.suggest import has_subcommands, suggestion
 from .commands.unwrap import Inner, program, unwrap
-from .commands.variables import RISKY_VARIABLES, SAFE_VARIABLES
+from .commands.variables import SAFE_VARIABLES, is_risky
 from .commands.words import DYNAMIC, Word
 from .globs import can_meet, command_pattern
 from .pathrules import PathJudge
 from .rules import BUILT_IN, Rule, RuleSet
-from .spelling import canonical, glob, in_system, is_bare, narrow, on_one_line, wide
+from .spelling import canonical, glob, in_system, is_bare, is_program, lies_above, narrow, on_one_line, wide
 from .verdict import Kind, Part
 
 __all__ = ["CommandJudge"]
 
 MAX_DEPTH = 8
 MAX_ROUNDS = 4
+MAX_FOLDERS = 12
+MAX_FILES = 10000
+MAX_PATTERNS = 50
 
 _DEEP = frozenset(["rg", "ag", "tar", "zip", "rsync", "tree"])
 _DEEP_AS_KNOWN = frozenset(["rg", "ag", "grep", "egrep", "fgrep", "diff", "tree"])
@@ -52,6 +56,10 @@ class CommandJudge:
     lost: bool = False
     """Where the commands run is not known any more."""
     functions: set[str] = field(factory=set)
+    names: dict[tuple[str, str], list[str] | None] = field(factory=dict)
+    """What patterns of names stand for, by the folder."""
+    looked: int = 0
+    """How many files were looked at."""
     again: bool = False
     """Something of it runs later than where it stands, or more than once."""
 
@@ -126,9 +134,9 @@ class CommandJudge:
 
     def _assignments(self, item: Command) -> None:
         for assignment in item.assignments:
-            risky = RISKY_VARIABLES.fullmatch(assignment.name)
+            risky = is_risky(assignment.name, assignment.value)
             if item.exported and not SAFE_VARIABLES.fullmatch(assignment.name):
-                self._variable(assignment.name, assignment.value, bool(risky))
+                self._variable(assignment.name, assignment.value, risky)
             elif risky and not SAFE_VARIABLES.fullmatch(assignment.name):
                 self._variable(assignment.name, assignment.value, True)
         if not item.words and item.assignments and not any(part.text == item.text for part in self.parts):
@@ -185,10 +193,10 @@ class CommandJudge:
     def _with_options(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """The command with the names of files that a pattern stands for and that a program takes for options."""
         found = []
-        for word in words[1:]:
+        for word in dict.fromkeys(words[1:]):
             if word.glob and word.static and word.text[0] in "*?[-":
                 for cwd in self.cwds:
-                    names = self.paths.places.expand(word.text, cwd) or ()
+                    names = self._expanded(word.text, cwd) or ()
                     found += [Word(name) for name in names if name.startswith("-") and name != word.text]
         return (words[0], *found, *words[1:]) if found else words
 
@@ -196,14 +204,17 @@ class CommandJudge:
         for text in found.assignments:
             name, _, value = text.partition("=")
             if not SAFE_VARIABLES.fullmatch(name):
-                self._variable(name, None if DYNAMIC in value else value, bool(RISKY_VARIABLES.fullmatch(name)))
+                known = None if DYNAMIC in value else value
+                self._variable(name, known, is_risky(name, known))
+        lost, self.lost = self.lost, self.lost or found.away
         if found.script is not None:
             self._script(found.script, depth + 1)
+        elif found.words and depth > MAX_DEPTH:
+            self._unclear(shown, "commands in commands, too many to follow")
         elif found.words:
-            if depth > MAX_DEPTH:
-                self._unclear(shown, "commands in commands, too many to follow")
-                return
             self._simple(found.words, on_one_line(canonical(found.words).replace(DYNAMIC, "...")), depth + 1)
+        if found.away:
+            self.lost = lost
 
     def _alone(self, words: tuple[Word, ...], shown: str, forbidden: Part | None) -> None:
         """Judge the command itself, without what it runs."""
@@ -222,14 +233,14 @@ class CommandJudge:
             self.parts.append(Part("command", shown, "ask", why, hidden.text, hidden.source, veiled=True))
         elif rule is not None:
             self.parts.append(Part("command", shown, "allow", f"{rule.text} allows it", rule.text, rule.source))
-        elif words[0].text in self.functions:
+        elif words[0].text in self.functions and not is_program(words[0].text):
             self.parts.append(Part("command", shown, "allow", "a function of this line, which is judged", "function"))
-        elif done.harmless and not (program(words[0]) == "git" and self._odd_repository(words)):
+        elif done.harmless and not (odd := self._odd(words)):
             self.parts.append(Part("command", shown, "allow", "it only looks", "harmless"))
         else:
             why = done.why or f"no rule allows {shown}"
             if done.harmless:
-                why = "a folder that git would take for a repository, with settings that may run any program"
+                why = odd
             kind: Kind = "deny" if self.paths.mode == "plan" else "ask"
             if kind == "deny":
                 why = f"{shown} may change something, and nothing is changed while planning"
@@ -300,11 +311,21 @@ class CommandJudge:
                 return rule
             if done.danger and done.danger not in rule.pattern and done.danger != "script":
                 continue  # what makes more of a program than its name says has to be named
-            if done.danger == "script" and re.search(r"\*", rule.pattern):
+            if (done.danger == "script" or done.loose) and re.search(r"\*", rule.pattern):
                 continue
             if any(command_pattern(pattern).fullmatch(text) for text in texts for pattern in narrow(rule.pattern)):
                 return rule
         return None
+
+    def _odd(self, words: tuple[Word, ...]) -> str:
+        """Why a command that only looks may run what lies in its folder; empty where it does not."""
+        name = program(words[0])
+        if name == "git" and self._odd_repository(words):
+            return "a folder that git would take for a repository, with settings that may run any program"
+        files = CHOSEN_BY.get(name, ())
+        if files and (self.lost or any(lies_above(cwd, files) for cwd in self.cwds)):
+            return f"{name} runs another program in its place where one of {', '.join(files)} lies"
+        return ""
 
     def _odd_repository(self, words: tuple[Word, ...]) -> bool:
         """Whether git may find a repository without ``.git``, whose settings anybody could have written."""
@@ -321,12 +342,12 @@ class CommandJudge:
     def _files(self, words: tuple[Word, ...], done: Assessment, known: bool) -> list[Part]:
         found: list[Part] = []
         named = {word.text for word in (*done.reads, *done.writes)}
-        for word in done.reads:
+        for word in dict.fromkeys(done.reads):
             found += self._file(word, "read" if done.harmless else "touch")
-        for word in done.writes:
+        for word in dict.fromkeys(done.writes):
             found += self._file(word, "write")
         if not known or not done.harmless:
-            for word in operands(words[1:]):
+            for word in dict.fromkeys(operands(words[1:])):
                 if word.text not in named:
                     found += self._file(word, "touch")
         deep = self._deep(words, done)
@@ -344,8 +365,9 @@ class CommandJudge:
         for cwd in self.cwds:
             texts: list[str] | None = [word.text]
             if word.glob:
-                texts = self.paths.places.expand(word.text, cwd)
-            if texts is None:
+                texts = self._expanded(word.text, cwd)
+            self.looked += 1 if texts is None else len(texts)
+            if texts is None or self.looked > MAX_FILES:
                 why = f"cannot tell which files {word.text} are"
                 return [Part("command", word.text, "ask", why, "unclear", veiled=self.paths.guards())]
             for text in texts:
@@ -353,6 +375,16 @@ class CommandJudge:
                 if part is not None:
                     found.append(part)
         return found
+
+    def _expanded(self, pattern: str, cwd: str) -> list[str] | None:
+        """What a pattern of names stands for; None where that cannot be told, or has been too much already."""
+        key = (pattern, cwd)
+        if key not in self.names:
+            many = len(self.names) >= MAX_PATTERNS
+            found = None if many else self.paths.places.expand(pattern, cwd)
+            # without its meaning, as after `set -f`, it is a name itself
+            self.names[key] = found if found is None or pattern in found else [*found, pattern]
+        return self.names[key]
 
     def _one(self, text: str, cwd: str, access: str) -> Part | None:
         """The part of a file that stands against a command; files of the workspace do not."""
@@ -412,5 +444,6 @@ class CommandJudge:
                 continue
             # as it was written, too: .. goes back from there, and not from where a link leads
             self.cwds += [path for path in dict.fromkeys((place.real, place.lexical)) if path not in self.cwds]
-        if len(self.cwds) > 12:
-            self.lost = True
+            if len(self.cwds) > MAX_FOLDERS:
+                self.lost = True
+                return

@@ -24,17 +24,27 @@ def command_pattern(pattern: str) -> re.Pattern[str]:
     ending = ""
     if pattern.endswith(" *") and len(pattern) > 2:
         pattern, ending = pattern[:-2], r"(?:\s.*)?"
-    out = "".join(".*" if sign == "*" else "[^\0]" if sign == "?" else re.escape(sign) for sign in pattern)
-    return re.compile(out + ending, re.DOTALL)
+    pieces = ["".join("[^\0]" if sign == "?" else re.escape(sign) for sign in piece) for piece in pattern.split("*")]
+    return re.compile(_joined(pieces, ".") + ending, re.DOTALL)
+
+
+def _joined(pieces: Sequence[str], sign: str) -> str:
+    """The pieces with any number of signs between them; what was found of one is not looked for again."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, last = pieces
+    return first + "".join(f"(?>{sign}*?{piece})" for piece in middle if piece) + f"{sign}*{last}"
 
 
 def _segment(text: str) -> str:
+    pieces: list[str] = []
     out, at = "", 0
     while at < len(text):
         sign = text[at]
         at += 1
         if sign == "*":
-            out += "[^/]*"
+            pieces.append(out)
+            out = ""
         elif sign == "?":
             out += "[^/]"
         elif sign == "[" and "]" in text[at + 1 :]:
@@ -47,7 +57,7 @@ def _segment(text: str) -> str:
             at += 1
         else:
             out += re.escape(sign)
-    return out
+    return _joined([*pieces, out], "[^/]")
 
 
 @lru_cache(maxsize=1024)

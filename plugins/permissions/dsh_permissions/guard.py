@@ -154,7 +154,7 @@ class Guard:
         cwd = agent.session.header.cwd if agent is not None else None
         judge = self.judge_in(cwd or os.getcwd())
         # Most calls name no path, and following links to these folders takes longer than all the rest.
-        judge.places.shelves = tuple if agent is None else partial(shelves, self.home, agent.session.header)
+        judge.places.shelves = tuple if agent is None else partial(shelves, self.home, agent.session)
         grants = () if agent is None else self.grants(agent)
         verdict = judge.judge(call.name, call.arguments, effect, subject, grants)
         self._verdicts[call] = verdict

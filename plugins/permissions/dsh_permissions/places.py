@@ -31,10 +31,18 @@ _STARTUP = late(
     r"\.(?:bash(?:rc|_profile|_login|_logout|_aliases)|profile|zsh(?:rc|env)|zprofile|zlog(?:in|out)|kshrc|mkshrc"
     r"|t?cshrc|login|logout|inputrc|xprofile|xinitrc|xsession(?:rc)?|gitconfig|gitmodules|vimrc|exrc|gvimrc|emacs"
     r"|tmux\.conf|screenrc|wgetrc|curlrc|psqlrc|gdbinit|lldbinit|pythonrc|irbrc|Rprofile|envrc|mcp\.json"
-    r"|pam_environment|npmrc|yarnrc(?:\.yml)?|bunfig\.toml)",
+    r"|pam_environment|npmrc|yarnrc(?:\.yml)?|bunfig\.toml|pnpmfile\.c?js|nvimrc|nvim\.lua|lvimrc|dir-locals(?:-2)?\.el"
+    r"|ycm_extra_conf\.py|pdbrc|pryrc|ghci|sqliterc)",
     re.IGNORECASE,
 )
-_CONTROL = frozenset({".git", ".hg", ".svn", ".dsh", ".claude", ".codex", ".vscode", ".idea", ".husky"})
+_CONTROL = frozenset(
+    [
+        *(".git", ".hg", ".svn", ".dsh", ".claude", ".codex", ".vscode", ".idea", ".husky"),
+        *(".cursor", ".devcontainer", ".gemini", ".zed"),
+    ]
+)
+_IGNORABLE = late("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+"""Signs that some file systems leave out of names."""
 _HOME_FOLDERS = frozenset({".config", ".local", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".oh-my-zsh", "Library"})
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/opt/homebrew")
 _SYSTEM_FILES = re.compile(
@@ -211,7 +219,7 @@ class Places:
     ) -> tuple[Where, str, str] | None:
         if access == "read":
             return None
-        folded = [part.casefold() for part in parts]
+        folded = [_IGNORABLE.sub("", part).casefold() for part in parts]
         if self._own(real):
             return "protected", f"{real} is dsh's own: settings, keys and sessions", "dsh-home"
         if any(part in _CONTROL for part in folded):

@@ -19,7 +19,7 @@ from .verdict import MODES, Kind, Mode
 __all__ = ["Permissions", "PermissionsConfig", "read_permissions"]
 
 TIGHTER: tuple[Mode, ...] = ("plan", "dont-ask")
-"""Modes that a folder may choose without being trusted."""
+"""Modes that a folder may choose without being trusted, where no other of them was chosen already."""
 MODE_FLAG = "--permission-mode"
 
 
@@ -87,9 +87,9 @@ def read_permissions(config: Config) -> Permissions:
         ignored += [] if trusted else [f"{label}: add_dirs {text}" for text in named]
         if "mode" in table:
             chosen = _mode(table["mode"], label)
-            if trusted or chosen in TIGHTER:
+            if trusted or (chosen in TIGHTER and mode not in TIGHTER):
                 mode, source = chosen, label
-            else:
+            elif chosen != mode:
                 ignored.append(f"{label}: mode {chosen}")
     return Permissions(RuleSet(rules), mode, source, tuple(dict.fromkeys(folders)), tuple(ignored))
 

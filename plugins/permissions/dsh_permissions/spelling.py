@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Sequence
 
 from .commands.words import Word
 
-__all__ = ["canonical", "glob", "in_system", "is_bare", "narrow", "on_one_line", "wide"]
+__all__ = ["canonical", "glob", "in_system", "is_bare", "is_program", "lies_above", "narrow", "on_one_line", "wide"]
 
+_BUILTINS = frozenset(
+    [
+        *("alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt"),
+        *("continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "false", "fc"),
+        *("fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout", "mapfile", "popd"),
+        *("printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source"),
+        *("suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait"),
+    ]
+)
 _BINARIES = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin")
 
 
 def is_bare(folder: str) -> bool:
     """Whether git would find a repository there, or above, that is in no ``.git``."""
     while folder != "/":
-        if os.path.lexists(f"{folder}/.git"):
+        git = f"{folder}/.git"
+        if os.path.lexists(git) and (os.path.lexists(f"{git}/HEAD") or not os.path.isdir(git)):
             return False
+        if os.path.lexists(f"{folder}/commondir"):  # it names the folder that has the rest
+            return True
         if os.path.isdir(f"{folder}/objects") and os.path.isdir(f"{folder}/refs"):
             return True
         folder = os.path.dirname(folder)
@@ -30,6 +43,21 @@ def in_system(text: str) -> str:
         return text
     folder, _, name = text.rpartition("/")
     return name if os.path.normpath(folder) in _BINARIES and ".." not in folder else ""
+
+
+def is_program(name: str) -> bool:
+    """Whether there is a program or a builtin of that name: without a function of that name, it would be run."""
+    return name in _BUILTINS or shutil.which(name) is not None
+
+
+def lies_above(folder: str, names: Sequence[str]) -> bool:
+    """Whether one of the files lies in the folder, or in one above."""
+    while True:
+        if any(os.path.lexists(f"{folder}/{name}") for name in names):
+            return True
+        if folder in ("/", ""):
+            return False
+        folder = os.path.dirname(folder)
 
 
 def _quoted(text: str) -> str:

@@ -16,7 +16,7 @@ import dsh_permissions
 import pytest
 import trio
 
-from dsh import Agent, AgentOptions, Ask, Config, ToolCall, hookimpl
+from dsh import Agent, AgentOptions, Ask, Config, Tool, ToolCall, hookimpl
 from dsh.approval import AllowOnce, AllowProject, AllowSession, PermissionRequest, Refuse
 from dsh.messages import text_of
 from dsh.session.events import ToolResult
@@ -79,6 +79,68 @@ async def test_a_program_says_yes_once(work: Path) -> None:
         asked, decided = data(agent, "permission/asked"), data(agent, "permission/decided")
         assert [entry.id for entry in asked] == [entry.id for entry in decided] == [entry.id for entry in mine.asked]
         assert {(entry.outcome, entry.scope, entry.by) for entry in decided} == {("allowed", "once", "mine")}
+
+
+async def test_nobody_is_asked_about_a_call_that_would_fail(work: Path) -> None:
+    """The model is told what it would have been told after the yes, and nothing counts as asked or refused."""
+    mine: Any = approver(lambda request: AllowOnce())
+    file, made = work / "x.py", work / "made.py"
+    file.write_text("a = 1\n")
+    edit = {"file_path": str(file), "old_string": "a = 1", "new_string": "a = 2"}
+    replies = (
+        call("edit", edit),  # not read yet
+        write(file),
+        call("edit", {"file_path": str(file)}),
+        call("read", {"file_path": str(file)}),
+        call("edit", {**edit, "old_string": "b"}),
+        call("edit", edit),
+        write(made),
+        text("done"),
+    )
+    async with memory_agent(*replies, plugins=with_permissions(mine=mine), cwd=str(work)) as agent:
+        assert (await agent.run("go")).text == "done"
+        said = results(agent)
+        assert [request.call.name for request in mine.asked] == ["edit", "write"]
+        assert len(data(agent, "permission/asked")) == 2
+    assert file.read_text() == "a = 2\n"
+    assert made.read_text() == "x"
+    for at, words in [(0, "read it before you edit"), (1, "was not read"), (2, "old_string"), (4, "is not in")]:
+        assert words in said[at]
+        assert "nobody was asked" in said[at]
+
+
+async def test_where_nobody_can_be_asked_the_call_is_unanswered_as_ever(work: Path) -> None:
+    file = work / "x.py"
+    file.write_text("a = 1\n")
+    reply = call("edit", {"file_path": str(file), "old_string": "a = 1", "new_string": "a = 2"})
+    async with memory_agent(reply, text("done"), plugins=with_permissions(), cwd=str(work)) as agent:
+        await agent.run("go")
+        assert "Nobody is here to approve it" in results(agent)[0]
+
+
+async def test_a_tool_says_itself_what_would_fail(work: Path) -> None:
+    mine: Any = approver(lambda request: AllowOnce())
+    ran: list[str] = []
+
+    def check(arguments: Any, made: ToolCall) -> None:
+        if made.arguments["n"] != 1:
+            raise ValueError(f"{made.agent is not None}: {arguments['n']} is not 1")
+
+    tool = Tool(
+        "one",
+        "One.",
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        lambda arguments, made: ran.append("ran") or "ok",  # type: ignore[func-returns-value]  # it is None
+        check=check,
+    )
+    own = plugin_of(tools_register=lambda tools: tools.add(tool))
+    replies = (call("one", {"n": 2}), call("one", {"n": "x"}), call("one", {"n": 1}), text("done"))
+    async with memory_agent(*replies, plugins=with_permissions(mine=mine, own=own), cwd=str(work)) as agent:
+        await agent.run("go")
+        said = results(agent)
+    assert said[0].startswith("Error: True: 2 is not 1 (nobody was asked")
+    assert "invalid arguments for one" in said[1]
+    assert (said[2], ran, len(mine.asked)) == ("ok", ["ran"], 1)
 
 
 async def test_always_holds_for_the_whole_tree_and_is_noted_at_its_root(work: Path) -> None:

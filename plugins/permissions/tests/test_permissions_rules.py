@@ -229,6 +229,10 @@ def test_a_folder_that_is_not_trusted_can_only_tighten() -> None:
     for mode in ("plan", "dont-ask"):
         assert read_permissions(layered(("project", {"mode": mode}, False))).mode == mode
     assert read_permissions(layered(("project", table, True))).mode == "accept-edits"
+    # neither lets less pass than the other in everything, so what the person chose stays
+    for mode, other in (("plan", "dont-ask"), ("dont-ask", "plan")):
+        found = read_permissions(layered(("user", {"mode": mode}, True), ("project", {"mode": other}, False)))
+        assert (found.mode, found.mode_source, found.ignored) == (mode, "user", (f"project: mode {other}",))
 
 
 @pytest.mark.parametrize(

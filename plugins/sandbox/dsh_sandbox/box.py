@@ -51,6 +51,7 @@ class Backend:
         program: bubblewrap's path; Python's for the helper.
         flags: what bubblewrap is given in any case.
         version: of Landlock.
+        filtered: bubblewrap takes a seccomp filter.
         lacks: what it does not keep commands from, in words.
     """
 
@@ -58,6 +59,7 @@ class Backend:
     program: str
     flags: tuple[str, ...] = ()
     version: int = 0
+    filtered: bool = False
     lacks: tuple[str, ...] = ()
 
 
@@ -176,7 +178,7 @@ class Sandbox:
 
     def _own_files(self, agent: Agent | None) -> tuple[str, ...]:
         """The directories of dsh's that hold what tools said to this agent at length, for it to look through."""
-        return () if agent is None else shelves(self.harness.home, agent.session.header)
+        return () if agent is None else shelves(self.harness.home, agent.session)
 
     def added_folders(self) -> list[str]:
         """The directories of ``--add-dir`` and of the settings of permissions that may be believed."""
@@ -250,7 +252,8 @@ def find_backend(wanted: str, temp: str) -> tuple[Backend | None, str]:
         else:
             flags, why = bubblewrap.flags_that_work(program, temp)
             if flags is not None:
-                return Backend("bubblewrap", program, flags), ""
+                filtered = bubblewrap.filters(program, flags, temp)
+                return Backend("bubblewrap", program, flags, filtered=filtered, lacks=_uncovered(filtered)), ""
             reasons.append(why)
     if wanted in ("auto", "landlock"):
         from dsh_sandbox import landlock
@@ -261,6 +264,12 @@ def find_backend(wanted: str, temp: str) -> tuple[Backend | None, str]:
         what = "of this machine's kind Landlock alone keeps too little" if version else "the kernel offers no Landlock"
         reasons.append(what)
     return None, "; ".join(reasons)
+
+
+def _uncovered(filtered: bool) -> tuple[str, ...]:
+    return (
+        () if filtered else ("sockets that are of no network, as those of a virtual machine, and keyrings are reached",)
+    )
 
 
 def _lacks(version: int) -> Iterator[str]:
@@ -282,7 +291,8 @@ def wrap(
     backend: Backend, policy: Policy, process: Process, nothing: str, tell: Callable[[str], None] = print
 ) -> Process:
     """`process` inside of `backend`; `tell` hears what the person should know when it has ended."""
-    confined = Confined(backend.name, policy, tell) if process.managed else None
+    code = bubblewrap.filter_for(policy) if backend.filtered else b""
+    confined = Confined(backend.name, policy, tell, code) if process.managed else None
     if backend.name == "landlock":
         report = "-1" if confined is None else str(confined.fds[0])
         fields = [f"cwd={policy.cwd}", f"temp={policy.temp}", *(["network=on"] if policy.network else [])]
@@ -292,11 +302,13 @@ def wrap(
         env = {name: value for name, value in process.env.items() if name not in bubblewrap.UNSET}
         env["TMPDIR"] = policy.temp
     else:
-        more = bubblewrap.ALONE if confined is None else ("--json-status-fd", str(confined.fds[0]))
+        more = list(bubblewrap.ALONE) if confined is None else ["--json-status-fd", str(confined.fds[0])]
+        if code:
+            more += ["--seccomp", "4" if confined is None else str(confined.filter)]
         argv = bubblewrap.arguments(
             backend.program, backend.flags, policy, process.argv, nothing=nothing, named=process.cwd, more=more
         )
         if confined is None:
-            argv = [*bubblewrap.KEEPER, *argv]
+            argv = [*bubblewrap.kept_by(code), *argv]
         env = bubblewrap.environment(process.env, policy)
     return evolve(process, argv=tuple(argv), env=env, confinement=confined)

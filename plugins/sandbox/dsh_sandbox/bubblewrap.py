@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Literal, TypeAlias
@@ -18,7 +19,7 @@ from attrs import define, field
 from dsh.paths import open_folder
 from dsh_sandbox.policy import Policy, is_under
 
-__all__ = ["ALONE", "KEEPER", "arguments", "environment", "find", "flags_that_work"]
+__all__ = ["ALONE", "arguments", "environment", "filter_for", "filters", "find", "flags_that_work", "kept_by"]
 
 PROGRAM: Final = "bwrap"
 Kind: TypeAlias = Literal["rw", "ro", "empty", "temp", "none"]
@@ -32,9 +33,45 @@ UNSET: Final = ("DBUS_SESSION_BUS_ADDRESS", "GPG_AGENT_INFO", "SSH_AUTH_SOCK", "
 """Variables that name what is not there."""
 
 ALONE: Final = ("--new-session", "--die-with-parent")
-"""For a process whose starter promises nothing: it loses the terminal, and ends with its parent."""
-KEEPER: Final = ("/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- & wait $!', "dsh-sandbox")
-"""That parent.  bubblewrap would take the end of the thread that starts it for its parent's."""
+"""For a process whose starter promises nothing: it loses the terminal, and ends with `kept_by`."""
+_KEPT: Final = 'exec 3<&0; "$@" <&3 3<&- & wait $!'
+_KEPT_FILTERED: Final = 'exec 3<&0; f=$1; shift; printf "$f" | "$@" 4<&0 <&3 3<&- & wait $!'
+
+
+def kept_by(code: bytes) -> tuple[str, ...]:
+    """What starts a process of which nobody keeps track, and is its parent; `code` is a filter, handed to it as file 4.
+
+    bubblewrap would take the end of the thread that starts it for its parent's.
+    """
+    if not code:
+        return ("/bin/sh", "-c", _KEPT, "dsh-sandbox")
+    return ("/bin/sh", "-c", _KEPT_FILTERED, "dsh-sandbox", "".join(f"\\{byte:03o}" for byte in code))
+
+
+def filter_for(policy: Policy) -> bytes:
+    """The seccomp filter for a command."""
+    from dsh_sandbox import landlock  # with ctypes, which a start need not wait for
+
+    return landlock.beside(offline=not policy.network)
+
+
+def filters(program: str, flags: Sequence[str], temp: str) -> bool:
+    """Whether bubblewrap takes a filter here."""
+    from dsh_sandbox import landlock
+
+    if not landlock.filters():
+        return False
+    with tempfile.TemporaryFile() as file:
+        file.write(landlock.beside(offline=True))
+        file.seek(0)
+        words = [program, *flags, "--seccomp", str(file.fileno()), *_probe(temp)]
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, cwd="/", pass_fds=(file.fileno(),)
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return done.returncode == 0
 
 
 def find() -> str | None:

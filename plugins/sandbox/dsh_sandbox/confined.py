@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from dsh.patterns import late
-from dsh_sandbox.policy import COMMON, Policy
+from dsh_sandbox.policy import COMMON, WORKTREE, Policy
 
 __all__ = ["Confined"]
 
@@ -40,7 +40,7 @@ class Confined:
     status that it ends with, is taken for the sandbox's own failure.
     """
 
-    def __init__(self, backend: str, policy: Policy, tell: Callable[[str], None]) -> None:
+    def __init__(self, backend: str, policy: Policy, tell: Callable[[str], None], code: bytes = b"") -> None:
         self.backend = backend
         self._policy = policy
         self._tell = tell
@@ -48,16 +48,18 @@ class Confined:
         self._before = _marks(policy.protected) if backend == "landlock" else None
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
-        self._open = {self._reading, self._writing}
+        self.filter = _filled(code) if code else None
+        self._open = {self._reading, *self.fds}
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """The writing end."""
-        return (self._writing,)
+        """The writing end, and the file with the filter, if there is one."""
+        return (self._writing,) if self.filter is None else (self._writing, self.filter)
 
     def started(self) -> None:
-        """Leave the writing end to the child alone."""
-        self._close(self._writing)
+        """Leave the writing end and the filter to the child alone."""
+        for fd in self.fds:
+            self._close(fd)
 
     def ended(self, exit_code: int | None) -> str | None:
         """Why the command never ran, if it was the sandbox that failed."""
@@ -90,7 +92,9 @@ class Confined:
         for path in self._policy.absent:
             if not os.path.lexists(path):
                 continue
-            if path.endswith(f"/{COMMON}"):
+            if path.endswith(f"/{WORKTREE}") and not _runs_programs(path):
+                continue
+            if path.endswith((f"/{COMMON}", f"/{WORKTREE}")):
                 with suppress(OSError):
                     os.rename(path, f"{path}.from-a-command")
                 self._tell(f"a command made {path}, which would have git run what it likes; it has another name now")
@@ -129,19 +133,32 @@ class Confined:
         self.close()
 
 
+def _filled(code: bytes) -> int:
+    """A file without a name that holds the filter."""
+    file = os.memfd_create("dsh-sandbox-filter")
+    os.write(file, code)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
 def _is_loaded(repository: str) -> bool:
     """Whether a repository has hooks, or settings by which git runs programs."""
     with suppress(OSError):
         if any(not name.endswith(".sample") for name in os.listdir(os.path.join(repository, "hooks"))):
             return True
+    config = os.path.join(repository, "config")
+    return _runs_programs(config) if os.path.lexists(config) else not os.path.isdir(repository)
+
+
+def _runs_programs(config: str) -> bool:
+    """Whether settings of git name a program or other settings, or cannot be read."""
     try:
-        config = os.path.join(repository, "config")
         with open(
             os.open(config, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), encoding="utf-8", errors="replace"
         ) as file:
             return _RUNNING.search(file.read(_LOOKED_AT * 10)) is not None
     except OSError:
-        return os.path.lexists(os.path.join(repository, "config")) or not os.path.isdir(repository)
+        return True
 
 
 def _marks(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:

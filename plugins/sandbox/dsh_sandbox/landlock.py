@@ -45,7 +45,16 @@ _CALLS = {
     "riscv64": (0xC00000F3, 198, None, 52, 53),
 }
 _FCHMODAT2, _IO_URING_SETUP = 452, 425
-_EPERM, _EACCES, _ENOSYS = 1, 13, 38
+_KEYS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219), "riscv64": (217, 218, 219)}
+"""The kernel's keyrings, which belong to the person and to no file system."""
+_COMPAT = {
+    # the kind of programs that each machine runs beside its own: keyrings, and all that makes sockets or rings
+    "x86_64": (0x40000003, (286, 287, 288), (102, 359, 425)),
+    "aarch64": (0x40000028, (309, 310, 311), (281, 425)),
+}
+_FAMILIES = (1, 2, 10, 16, 17)
+"""What a network of one's own confines: local sockets, the two internets, the kernel's messages, packets."""
+_EPERM, _EACCES, _ENOSYS, _EAFNOSUPPORT = 1, 13, 38, 97
 
 
 def _libc() -> Any:
@@ -165,6 +174,8 @@ def _filter(libc: Any, *, offline: bool) -> None:
         (equal, 0, 1, _IO_URING_SETUP),
         (give, 0, 0, deny | _ENOSYS),
     ]
+    for key in _KEYS[os.uname().machine]:
+        program += [(equal, 0, 1, key), (give, 0, 0, deny | _ENOSYS)]
     if offline:
         program += [(equal, 0, 1, socket), (give, 0, 0, deny | _EACCES)]
     for number, argument in ((chmod, 1), (fchmod, 1), (fchmodat, 2), (_FCHMODAT2, 2)):
@@ -180,6 +191,35 @@ def _filter(libc: Any, *, offline: bool) -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
     held = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(code)))
     _check(_prctl(libc, _PR_SET_SECCOMP, 2, ctypes.addressof(held)), "seccomp")
+
+
+def beside(*, offline: bool) -> bytes:
+    """The filter for a command that other means confine: no keyrings and, offline, no sockets that they do not cover.
+
+    Those of a virtual machine to its host, for one, are of no network.
+    """
+    machine = os.uname().machine
+    arch, socket = _CALLS[machine][:2]
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    allow, deny = (give, 0, 0, 0x7FFF0000), 0x00050000
+    missing = (give, 0, 0, deny | _ENOSYS)
+
+    def refused(numbers: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        return [step for number in numbers for step in ((equal, 0, 1, number), missing)]
+
+    own = [(load, 0, 0, 0), (at_least, 0, 1, 0x40000000), missing, *refused(_KEYS[machine])]
+    if offline:
+        families = [(equal, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
+        asked = [(load, 0, 0, 16), *families, (give, 0, 0, deny | _EAFNOSUPPORT), allow]
+        own += [*refused([_IO_URING_SETUP]), (equal, 0, len(asked), socket), *asked]
+    own.append(allow)
+    other = [missing]
+    if machine in _COMPAT:
+        kind, keys, sockets = _COMPAT[machine]
+        inside = [(load, 0, 0, 0), *refused(keys), *(refused(sockets) if offline else []), allow]
+        other = [(equal, 0, len(inside), kind), *inside, missing]
+    steps = [(load, 0, 0, 4), (equal, 0, len(own), arch), *own, *other]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def _policy(words: Sequence[str]) -> dict[str, Any]:

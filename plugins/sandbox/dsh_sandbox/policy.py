@@ -46,11 +46,15 @@ CREDENTIALS: Final = (
 )
 """What nobody but their owners needs to read, below the home directory."""
 SYSTEM: Final = ("/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d")
-PROTECTED: Final = (".git/hooks", ".git/config", ".git/modules", ".dsh")
+PROTECTED: Final = (".git/hooks", ".git/config", ".git/config.worktree", ".git/modules", ".dsh")
 """What runs code outside of the sandbox later: git's hooks and settings, and those of dsh."""
 COMMON: Final = ".git/commondir"
 """With such a file git takes hooks and settings from elsewhere; no repository has one in its own directory."""
-MADE: Final = (".git", ".dsh", COMMON)
+WORKTREE: Final = ".git/config.worktree"
+"""Settings of git that count where `extensions.worktreeConfig` is set, as sparse checkouts have it."""
+LEADING: Final = ("commondir", "config.worktree", "gitdir")
+"""What of a further worktree leads git to its settings, below `.git/worktrees`."""
+MADE: Final = (".git", ".dsh", COMMON, WORKTREE)
 _LOOKED_AT: Final = 2000
 """Entries of folders that are looked at for repositories, at most."""
 
@@ -117,7 +121,9 @@ def policy_for(
         # whoever works in such a directory, or above all of them, has named it
         if path not in roots and path != workspace and path != "/"
     )
-    names = [os.path.join(folder, name) for root in roots for folder in _repositories(root) for name in PROTECTED]
+    folders = [folder for root in roots for folder in _repositories(root)]
+    names = [os.path.join(folder, name) for folder in folders for name in PROTECTED]
+    names += [path for folder in folders for path in _leading(folder)]
     protected = _protected([*names, *(os.path.join(workspace, name) for name in config.protect)], roots)
     return Policy(
         mode=mode,
@@ -129,7 +135,7 @@ def policy_for(
         readable=tuple(_real([*readable, workspace, os.path.join(home, "skills")], workspace)),
         temp=temp,
         network=config.network == "on",
-        absent=tuple(_absent(roots)),
+        absent=tuple(_absent(roots, folders)),
     )
 
 
@@ -152,10 +158,17 @@ def _repositories(root: str) -> Iterator[str]:
         level = below
 
 
-def _absent(roots: Iterable[str]) -> Iterator[str]:
-    for root in roots:
-        for name in MADE:
-            path = os.path.join(root, name)
+def _leading(repository: str) -> Iterator[str]:
+    """The files that say where the settings of the repository's further worktrees are."""
+    with suppress(OSError), os.scandir(os.path.join(repository, ".git/worktrees")) as entries:
+        for entry in list(entries)[:_LOOKED_AT]:
+            yield from (os.path.join(entry.path, name) for name in LEADING)
+
+
+def _absent(roots: Sequence[str], repositories: Iterable[str]) -> Iterator[str]:
+    for folder in repositories:
+        for name in MADE if folder in roots else (COMMON, WORKTREE):
+            path = os.path.join(folder, name)
             if os.path.isdir(os.path.dirname(path)) and not os.path.lexists(path):
                 yield path
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import subprocess
 from collections.abc import Callable
@@ -9,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dsh_sandbox import _sandboxes
 from dsh_sandbox.bubblewrap import arguments
+from dsh_sandbox.commands import describe
 from dsh_sandbox.config import SandboxConfig
 from dsh_sandbox.policy import policy_for
 
@@ -45,6 +49,20 @@ async def test_git_is_not_led_to_settings_of_a_command(box: Any) -> None:
     git("status", cwd=box.work)
     assert not (box.work / "escaped").exists()
     assert not (box.work / ".git/commondir").exists()
+    assert any("commondir" in warning for warning in box.warnings)
+
+
+async def test_a_repository_in_the_workspace_is_not_led_to_them_either(box: Any) -> None:
+    inner = box.work / "vendor/inner"
+    inner.mkdir(parents=True)
+    git("init", "-q", cwd=inner)
+    ran = await box.run(
+        "cd vendor/inner && mkdir evil && cp -r .git/objects .git/refs .git/HEAD evil/ && cp .git/config evil/config"
+        f" && printf '{RISKY}' >> evil/config && echo ../evil > .git/commondir"
+    )
+    assert ran.code == 0, ran
+    git("status", cwd=inner)
+    assert not (inner / "escaped").exists()
     assert any("commondir" in warning for warning in box.warnings)
 
 
@@ -90,3 +108,46 @@ def test_links_in_the_temporary_directory_lead_nobody_out(tmp_path: Path) -> Non
         arguments("bwrap", (), policy, ("true",), nothing="/dev/null", named=named)
     assert list(target.iterdir()) == []
     assert (room / "other/deep/work").resolve() == work.resolve()
+
+
+CALLED = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
+KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+async def test_sockets_that_are_of_no_network_are_not_made(box: Any, managed: bool) -> None:
+    """Those of a virtual machine to its host are in no network that could be taken away."""
+    program = (
+        "import socket\nfor family in (40, 38, 31):\n  try:\n    socket.socket(family, socket.SOCK_STREAM)\n"
+        "  except OSError:\n    print('refused')\n  else:\n    print('made', family)\n"
+        "socket.socketpair(); print('local')"
+    )
+    ran = await box.run(f'python3 -c "{program}"', managed=managed)
+    assert ran.out.split() == ["refused", "refused", "refused", "local"], ran
+
+
+@pytest.mark.parametrize("network", ["off", "on"])
+async def test_keyrings_are_not_reached(open_box: Any, network: str) -> None:
+    async with open_box(network=network) as box:
+        ran = await box.run(f'python3 -c "{CALLED}print(c.syscall({KEYCTL}, 0, -3, 0), ctypes.get_errno())"')
+    assert ran.out == f"-1 {errno.ENOSYS}\n", ran
+
+
+async def test_with_network_on_all_kinds_of_sockets_are_made(open_box: Any) -> None:
+    async with open_box(network="on") as box:
+        ran = await box.run("python3 -c 'import socket; socket.socket(); socket.socket(socket.AF_UNIX); print(1)'")
+    assert ran.out == "1\n", ran
+
+
+async def test_no_ring_makes_sockets_unseen(box: Any) -> None:
+    ran = await box.run(f'python3 -c "{CALLED}print(c.syscall(425, 8, ctypes.create_string_buffer(200)))"')
+    assert ran.out == "-1\n", ran
+
+
+async def test_where_no_filter_can_be_had_that_is_told(open_box: Any, covered: Any, monkeypatch: Any) -> None:
+    covered("it needs the filter")
+    monkeypatch.setattr("dsh_sandbox.bubblewrap.filters", lambda *_: False)
+    async with open_box() as box:
+        assert (await box.run("echo fine")).out == "fine\n"
+        assert (await box.run("echo fine", managed=False)).out == "fine\n"
+        assert "keyrings are reached" in (await describe(_sandboxes[box.harness]))["backends"]["bubblewrap"]["lacks"][0]

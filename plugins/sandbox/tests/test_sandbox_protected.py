@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)
+
+
 @pytest.fixture
 def repository(open_box: Any, tmp_path: Path) -> Path:
     work = tmp_path / "work"
@@ -107,6 +111,49 @@ async def test_the_link_of_a_worktree_stays(open_box: Any, tmp_path: Path, cover
         await box.run("rm -f .git; mkdir .git; mkdir .git/hooks; echo evil > .git/hooks/pre-commit")
 
     assert (work / ".git").read_text() == "gitdir: /elsewhere\n"
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_settings_of_a_worktree_stay(open_box: Any, repository: Path, covered: Any, there: bool) -> None:
+    """With ``extensions.worktreeConfig``, as sparse checkouts set it, git reads them like ``.git/config``."""
+    covered("its rights over a directory are rights over all that is in it")
+    git(repository, "config", "extensions.worktreeConfig", "true")
+    if there:
+        (repository / ".git/config.worktree").write_text("[core]\n")
+    async with open_box() as box:
+        await box.run("printf '[core]\\n fsmonitor = touch escaped; false\\n' > .git/config.worktree")
+    git(repository, "status")
+
+    assert not (repository / "escaped").exists()
+    assert there or any("config.worktree" in warning for warning in box.warnings)
+
+
+async def test_plain_settings_of_a_worktree_can_be_made(open_box: Any, repository: Path) -> None:
+    async with open_box() as box:
+        await box.run("printf '[core]\\n sparseCheckout = true\\n' > .git/config.worktree")
+
+    assert (repository / ".git/config.worktree").exists()
+    assert not [warning for warning in box.warnings if "config.worktree" in warning]
+
+
+@pytest.mark.parametrize("name", ["commondir", "config.worktree", "gitdir"])
+async def test_further_worktrees_are_not_led_elsewhere(
+    open_box: Any, repository: Path, tmp_path: Path, covered: Any, name: str
+) -> None:
+    covered("its rights over a directory are rights over all that is in it")
+    git(repository, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty")
+    git(repository, "worktree", "add", "-q", str(tmp_path / "outside/further"))
+    file = repository / ".git/worktrees/further" / name
+    if name == "config.worktree":
+        file.write_text("[core]\n")
+    before = file.read_text()
+    async with open_box() as box:
+        await box.run(f"echo evil > .git/worktrees/further/{name}")
+        await box.run("mv .git/worktrees/further .git/worktrees/away; cp -r .git/worktrees/away .git/worktrees/further")
+        ran = await box.run(f"rm -f .git/worktrees/further/{name}")
+
+    assert ran.code != 0
+    assert file.read_text() == before
 
 
 async def test_protect_names_further_files(open_box: Any, tmp_path: Path, covered: Any) -> None:

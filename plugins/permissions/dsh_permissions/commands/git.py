@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from .words import DYNAMIC, Word
 
-__all__ = ["assess_git", "runs_of_git", "without_globals"]
+__all__ = ["assess_git", "git_moves", "is_loose", "runs_of_git", "without_globals"]
 
 _LOOKS = frozenset(
     [
@@ -156,6 +156,10 @@ def runs_of_git(args: Sequence[Word]) -> list[str | tuple[Word, ...]]:
             found += [after for flag, after in pairwise(texts) if _FILTERS.fullmatch(flag)]
         case "bisect" if texts[:1] == ["run"] and len(rest) > 1:
             found.append(tuple(rest[1:]))
+        case "clone":
+            found += _values(texts, ("-u", "--upload-pack"))
+        case "fetch" | "fetch-pack" | "ls-remote" | "pull" | "push" | "send-pack" | "archive":
+            found += _values(texts, ("--upload-pack", "--receive-pack", "--exec"))
         case "submodule" if "foreach" in texts:
             inner = [word for word in rest[texts.index("foreach") + 1 :] if word.text != "--recursive"]
             found += [inner[0].text] if len(inner) == 1 else [tuple(inner)] if inner else []
@@ -163,6 +167,29 @@ def runs_of_git(args: Sequence[Word]) -> list[str | tuple[Word, ...]]:
             found += [text[1:] for text in texts if text.startswith("!")]
     found += [text[5:] for text in texts if text.startswith("ext::")]
     return found
+
+
+def is_loose(args: Sequence[Word]) -> bool:
+    """Whether what only a run knows may be an option that has git write files, or run programs."""
+    rest = without_globals((Word("git"), *args))[1:]
+    if any(word.loose for word in args[: len(args) - len(rest) + 1]):
+        return True
+    if not rest or rest[0].text not in (*_LOOKS, "archive", "clone", "difftool", "rebase", "stash"):
+        return False
+    for before, word in pairwise(rest):
+        if before.text == "--":
+            return False
+        if word.loose and not re.fullmatch(r"-[A-Za-z]", before.text):
+            return True
+    return False
+
+
+def git_moves(args: Sequence[Word]) -> bool:
+    """Whether what the command runs may run in another folder than the command."""
+    rest = without_globals((Word("git"), *args))[1:]
+    before = args[: len(args) - len(rest)]
+    elsewhere = any(re.match(r"-C|--git-dir|--work-tree|--bare", word.text) for word in before)
+    return elsewhere or (bool(rest) and rest[0].text == "submodule")
 
 
 def _values(texts: Sequence[str], flags: tuple[str, ...]) -> list[str]:
@@ -177,7 +204,8 @@ def _files(word: Word) -> list[Word]:
     text = word.text
     if text.startswith("-"):
         _, equals, value = text.partition("=")
-        return [Word(value)] if equals and value else []
+        named = [Word(value)] if equals and value else []
+        return named if text.startswith("--") or len(text) < 3 else [*named, Word(text[2:])]
     if ":" in text and "://" not in text and not text.startswith(":("):
         return [Word(text.partition(":")[2])] if text.partition(":")[2] else []
     return [word]

@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from attrs import field, frozen
 
-from .programs import SPECS, TELL_VERSIONS, Spec
+from .programs import RUN_ANYTHING, SPECS, TELL_VERSIONS, Spec
 from .scripts import awk_is_plain, sed_is_plain
 from .unwrap import program
-from .variables import RISKY_VARIABLES
+from .variables import is_risky
 from .words import DYNAMIC, Word
 
 __all__ = ["Assessment", "assess", "is_known"]
@@ -33,6 +33,7 @@ class Assessment:
         why: why it is not harmless; empty where nothing is known of the program.
         danger: a flag that makes more of the program than its name says.
         reads, writes: the arguments that are files.
+        loose: an argument that only a run knows may be such a flag.
     """
 
     harmless: bool = False
@@ -40,6 +41,7 @@ class Assessment:
     danger: str = ""
     reads: tuple[Word, ...] = ()
     writes: tuple[Word, ...] = ()
+    loose: bool = False
 
 
 def assess(words: Args) -> Assessment:
@@ -48,7 +50,7 @@ def assess(words: Args) -> Assessment:
     name = {"egrep": "grep", "fgrep": "grep", "fdfind": "fd", "gawk": "awk", "mawk": "awk", "gsed": "sed"}.get(
         name, name
     )
-    if name in TELL_VERSIONS and [word.text for word in args] in (["--version"], ["-V"], ["version"]) and name != "sh":
+    if len(args) == 1 and name in TELL_VERSIONS.get(args[0].text, ()):
         return Assessment(harmless=True)
     special = _SPECIAL.get(name)
     if special is not None:
@@ -75,14 +77,16 @@ def _by_spec(name: str, spec: Spec, args: Args) -> Assessment:
     paths = (*files, *found.attached) if spec.files else tuple(found.attached)
     if found.danger:
         return Assessment(False, f"{name} with {found.danger} does more than to print", found.danger, paths)
+    loose = found.loose and name not in RUN_ANYTHING and bool(spec.short or spec.long or spec.words)
+    why = f"{name} with what may be an option that makes more of it" if loose else ""
     if spec.writes:
-        return Assessment(False, "", "", (), paths)
+        return Assessment(False, why, "", (), paths, loose)
     if not spec.inert:
-        return Assessment(False, "", "", paths)
+        return Assessment(False, why, "", paths, (), loose)
     if spec.most is not None and found.count > spec.most:
         return Assessment(False, f"{name} writes to what its further arguments name", reads=paths)
     if found.unknown and not spec.dynamic:
-        return Assessment(False, f"{name} with arguments that are only known in a run", reads=paths)
+        return Assessment(False, f"{name} with arguments that are only known in a run", reads=paths, loose=loose)
     return Assessment(True, reads=paths)
 
 
@@ -111,6 +115,10 @@ class _Reading:
         return bool(self.state.get("unknown"))
 
     @property
+    def loose(self) -> bool:
+        return bool(self.state.get("loose"))
+
+    @property
     def stood_in(self) -> int:
         return int(self.state.get("stood_in", 0))
 
@@ -119,6 +127,8 @@ class _Reading:
         if self.state.pop("value", False):
             self.state["unknown"] = self.unknown or (not word.static and word.plain)
             return
+        if word.loose and not self.state.get("ended"):
+            self.state["loose"] = True
         if text.startswith(DYNAMIC) or (not word.static and not text.startswith("-")):
             self.state["unknown"] = True
             self.files.append(word)
@@ -130,8 +140,8 @@ class _Reading:
                 self.files.append(word)
         elif text == "--":
             self.state["ended"] = True
-        elif text in self.spec.words:
-            self.state["danger"] = text
+        elif text.partition("=")[0] in self.spec.words:
+            self.state["danger"] = text.partition("=")[0]
         elif text.startswith("--"):
             self._long(word)
         else:
@@ -194,8 +204,9 @@ def _find(args: Args) -> Assessment:
         if not word.static and args[place - 1].text not in ("-name", "-iname", "-path", "-newer"):
             inner = any(other.text.startswith(("-exec", "-ok")) for other in args[at:place])
             if not inner:
-                return Assessment(False, "find with arguments that are only known in a run", reads=tuple(roots))
-    return Assessment(all(root.static for root in roots), reads=tuple(roots))
+                why = "find with arguments that are only known in a run"
+                return Assessment(False, why, reads=tuple(roots), loose=word.loose)
+    return Assessment(all(root.static for root in roots), reads=tuple(roots), loose=any(root.loose for root in roots))
 
 
 def _sed(args: Args) -> Assessment:
@@ -245,10 +256,10 @@ def _awk(args: Args) -> Assessment:
 
 
 def _git(args: Args) -> Assessment:
-    from .git import assess_git
+    from .git import assess_git, is_loose
 
     verdict, why, danger, paths = assess_git(args)
-    return Assessment(verdict, why, danger, paths)
+    return Assessment(verdict, why, danger, paths, loose=is_loose(args))
 
 
 def _jq(args: Args) -> Assessment:
@@ -268,6 +279,7 @@ def _ps(args: Args) -> Assessment:
     texts = [word.text for word in args]
     plain = all(re.fullmatch(r"-[AaefFjlwxT]+|--forest|[auxfwlj]+|-[pu]|\d+|-o|[a-z%=,]+", text) for text in texts)
     shows = any(re.fullmatch(r"[a-zE]*e[a-zE]*", text) and before != "-o" for before, text in pairwise(["", *texts]))
+    shows = shows or any(before == "-o" and "environ" in text for before, text in pairwise(["", *texts]))
     return Assessment(
         plain and not shows, "" if plain and not shows else "ps may show what processes keep to themselves"
     )
@@ -317,7 +329,7 @@ def _read(args: Args) -> Assessment:
     names += [word for word in args[at:] if word.text != "--"]
     if not all(re.fullmatch(r"[A-Za-z_]\w*", word.text) for word in names):
         return Assessment(False, "the variables that read gives a value to are not written plainly")
-    risky = next((word.text for word in names if RISKY_VARIABLES.fullmatch(word.text)), None)
+    risky = next((word.text for word in names if is_risky(word.text, None)), None)
     return Assessment(risky is None, "" if risky is None else f"sets {risky}, which changes what programs do")
 
 
@@ -362,6 +374,11 @@ def _make(args: Args) -> Assessment:
     """By its flags; a variable may be given what `make` runs to find out its value."""
     if any("$(" in word.text or "${" in word.text or DYNAMIC in word.text for word in args):
         return Assessment(False, "make with text that it would expand", "$(")
+    given = next(
+        (word.text for word in args if re.match(r"[\w.-]+\s*[:+?]{0,3}=.*[\s;&|`<>(]", word.text, re.DOTALL)), ""
+    )
+    if given:
+        return Assessment(False, "make with a variable that may be a command", given.partition("=")[0])
     return _by_spec("make", SPECS["make"], args)
 
 

@@ -16,7 +16,7 @@ from .words import DYNAMIC, Mismatch, Word, read_word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["EXPANSIONS", "NUMBER", "Inside", "text_of"]
+__all__ = ["COUNTING", "EXPANSIONS", "NUMBER", "Inside", "is_tame", "text_of"]
 
 EXPANSIONS = {
     "command_substitution",
@@ -48,6 +48,10 @@ class Inside:
         assigned: names that are assigned, and whether only numbers are.
         counted: names that arithmetic evaluates.
         expansions: where those that the grammar found begin, and where they end.
+        tame: names that are assigned, and whether only what is no option and no part of a test.
+        tested: names whose values are words of a test, to be parted as bash parts them.
+        arrays: a variable may be a list.
+        declared: a declaration gives a variable text that is not known.
         tainted: any variable may have been given any value.
         loops: something runs more than once.
     """
@@ -60,6 +64,9 @@ class Inside:
         self.functions: set[str] = set()
         self.assigned: dict[str, bool] = {}
         self.counted: set[str] = set()
+        self.tame: dict[str, bool] = {}
+        self.tested: set[str] = set()
+        self.arrays = self.declared = False
         self.expansions: dict[int, int] = {}
         self.tainted = False
         self.loops = False
@@ -110,6 +117,8 @@ class Inside:
         text = self.source[node.start_byte : node.end_byte].decode().lstrip(" \t\n")
         inside = node.end_byte - len(text.encode()) + 2
         self._no_more_than(self.source[inside : node.end_byte], inside)
+        if re.search(r"[<>](?:\\\n)*\(", text):
+            raise Mismatch("a pipe in an expansion of a variable")
         name = re.match(r"\$\{#?([A-Za-z_]\w*)(:?=)?", text)
         flat = text
         for child in node.children:
@@ -160,6 +169,8 @@ class Inside:
         if self.source[node.start_byte + len(opening) :][:1] not in (b" ", b"\t", b"\n"):
             raise Mismatch("a word that only looks like a test")
         self._inside(node, depth)
+        if opening == "[":
+            self._plain_test(node)
         text = self._blanked(node.start_byte + len(opening), node.end_byte - len(opening))
         dangerous = r"[;`\n]|(?<!&)&(?!&)|-v\b|-R\b" + (r"|[|&()<>]" if opening == "[" else "")
         if re.search(dangerous, text):
@@ -169,6 +180,48 @@ class Inside:
                 self.counted.add(name)
             if not _plain_numbers(self._raw(node)):
                 raise Mismatch("arithmetic on text, which bash would evaluate")
+
+    def _plain_test(self, node: Node) -> None:
+        """Check that no value can bring ``-v`` along, which evaluates the word behind it, commands and all."""
+        words: list[Word] = []
+        at, end = node.start_byte + 1, node.end_byte - 1
+        while at < end:
+            if self.source[at : at + 1] in (b" ", b"\t", b"\n"):
+                at += 1
+                continue
+            start = at
+            while at < end and self.source[at : at + 1] not in (b" ", b"\t", b"\n"):
+                stop = self.expansions.get(at)
+                if stop is not None:
+                    self._parted(self.source[at:stop].decode())
+                    at = stop
+                elif self.source[at : at + 1] in (b"'", b'"'):
+                    at = self._past_quote(at, end)
+                else:
+                    at += 2 if self.source[at : at + 1] == b"\\" else 1
+            words.append(read_word(self.source, start, min(at, end), self.expansions, self.known))
+        for word, after in itertools.pairwise([*words, Word("")]):
+            after = word if word.glob else after  # which may be the names of several files
+            if any(_may_be(word, flag) for flag in ("-v", "-R")) and (
+                after.glob or DYNAMIC in after.text or "[" in after.text
+            ):
+                raise Mismatch("a test that is not understood")
+
+    def _parted(self, text: str) -> None:
+        """Note an expansion that bash parts into words."""
+        if re.fullmatch(r"\$(?:\(\(.*\)\)|\[.*\]|[#?$!-]|\{#.*\})", text, re.DOTALL) or COUNTING.fullmatch(text):
+            return
+        if re.search(r"\$\(|`|[<>]\(|\[", text):
+            raise Mismatch("a test of what is only known in a run, and may be an expression")
+        self.tested.update(re.findall(r"\$[{!#]*([A-Za-z_]\w*|\d+|[@*])", text))
+
+    def _is_tame(self, name: str) -> bool:
+        """Whether a variable surely has no value that is an option, or an expression in a test."""
+        if name in self.tame:
+            return self.tame[name]
+        if not name[0].isalpha() and name[0] != "_":
+            return not self.nested and not self.functions
+        return not self.nested and not _GIVEN_BY_BASH.fullmatch(name)
 
     def _blanked(self, start: int, end: int) -> str:
         """The source between, with quoted text and expansions taken out."""
@@ -208,8 +261,9 @@ class Inside:
             raise Mismatch("a quote that is not closed")
         return at + 1
 
-    def _assigned(self, name: str, numeric: bool) -> None:
+    def _assigned(self, name: str, numeric: bool, tame: bool = False) -> None:
         self.assigned[name] = self.assigned.get(name, True) and numeric
+        self.tame[name] = self.tame.get(name, True) and (numeric or tame)
 
     def _is_number(self, name: str) -> bool:
         """Whether a variable surely holds a number, or nothing."""
@@ -232,6 +286,8 @@ class Inside:
         elif name in _GIVING and not (name == "printf" and len(words) > 1 and _prints(words[1])):
             self.tainted = self.tainted or not all(word.static for word in words)
             self.assigned.update((word.text, False) for word in words[1:])
+            self.tame.update((word.text, False) for word in words[1:])
+            self.arrays = self.arrays or name != "read" or any(re.match(r"-\w*a", word.text) for word in words)
             if name in ("read", "mapfile", "readarray") and not all(word.plain for word in words):
                 raise Mismatch("names of variables that are not written plainly")
 
@@ -239,6 +295,29 @@ class Inside:
 _BEFORE_BUILTINS = frozenset(["builtin", "command", "time"])
 _RUNNING = frozenset(["eval", "source", ".", "trap", "alias"])
 _GIVING = frozenset(["declare", "getopts", "let", "local", "mapfile", "printf", "read", "readarray", "typeset", "wait"])
+
+
+COUNTING = re.compile(
+    r"(?:\$\(|`)\s*(?:(?:[^;&`\n()]*\|)?\s*wc(?: -[lwcm]+)*(?: *< *[\w./-]+)?|nproc|id -[ug]|date \+%s)\s*[)`]"
+)
+"""Substitutions that print a number and nothing else."""
+_GIVEN_BY_BASH = re.compile(
+    r"_|REPLY|OPTARG|MAPFILE|COPROC.*|COMP_.*|READLINE_.*|BASH_.*|FUNCNAME|DIRSTACK|(?:OLD)?PWD"
+)
+"""Variables in which bash puts what it was given elsewhere."""
+
+
+def is_tame(text: str) -> bool:
+    """Whether a value, once it is parted into words, is neither an option nor an expression that bash evaluates."""
+    return not text.startswith("-") and re.search(r"[\[\s]", text) is None
+
+
+def _may_be(word: Word, flag: str) -> bool:
+    if DYNAMIC not in word.text and not word.glob:
+        return word.text == flag
+    pieces = re.split(rf"{DYNAMIC}|\*" if word.glob else DYNAMIC, word.text)
+    wanted = ".*".join(re.escape(piece) for piece in pieces)
+    return re.fullmatch(wanted.replace(r"\?", ".") if word.glob else wanted, flag) is not None
 
 
 def _prints(first: Word) -> bool:

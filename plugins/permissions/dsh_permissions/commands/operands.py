@@ -23,10 +23,9 @@ def operands(args: Sequence[Word]) -> list[Word]:
             found.append(Word(named[1] or named[2], word.glob, word.plain))
         if text.startswith("-"):
             _, equals, value = text.partition("=")
-            at = text.find("/")
             if equals:
                 text = value
-            elif at > 1 and not text.startswith("--"):
+            elif len(text) > 2 and not text.startswith("--"):
                 text = text[2:]
             else:
                 continue

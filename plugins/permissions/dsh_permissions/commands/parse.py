@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from attrs import evolve
+
 from .assigning import Assigning
-from .inside import EXPANSIONS, NUMBER, text_of
+from .inside import EXPANSIONS, NUMBER, is_tame, text_of
 from .items import Assignment, Command, Item, Opaque, Redirect, Script, shown
 from .words import Mismatch, Word, odd_sign
 
@@ -127,10 +129,26 @@ class _Walk(Assigning):
         for name in self.counted:
             if self.tainted or not self._is_number(name):
                 self.items.append(Opaque(name, "arithmetic on text, which bash would evaluate"))
-        return Script(tuple(self.items), frozenset(self.functions), bool(self.functions) or self.loops)
+        for name in sorted(self.tested):
+            if self.tainted or not self._is_tame(name):
+                self.items.append(Opaque(name, "a test of text that is not in quotes, and may be an expression"))
+        if self.declared and (self.arrays or self.tainted or self.nested):
+            self.items.append(Opaque(shown(self.source.decode()), "text that bash may take for a list, and evaluate"))
+        return Script(
+            tuple(map(self._tamed, self.items)), frozenset(self.functions), bool(self.functions) or self.loops
+        )
+
+    def _tamed(self, item: Item) -> Item:
+        """The command with what is known by now of the variables that its words begin with."""
+        if not isinstance(item, Command) or self.tainted or not any(word.begins for word in item.words):
+            return item
+        words = (evolve(word, tame=True) if word.begins and self._is_tame(word.begins) else word for word in item.words)
+        return evolve(item, words=tuple(words))
 
     def _look_over(self, root: Node) -> None:
         """Find the expansions and assigned names, and check that nothing but blanks was skipped."""
+        if _JOINED.search(self.source):
+            raise Mismatch("a line that goes on where it makes another sign of what stands before")
         known, at, heredoc = dict(self.known), 0, 0
         for node, depth in _descend(root):
             if depth > MAX_DEPTH:
@@ -334,7 +352,11 @@ class _Walk(Assigning):
         at = line_end + 1
         while True:
             stop = self.source.find(b"\n", at)
+            while raw == delimiter and stop >= 0 and _GOES_ON.search(self.source, at, stop):
+                stop = self.source.find(b"\n", stop + 1)
             line = self.source[at : len(self.source) if stop < 0 else stop]
+            if b"\n" in line and (line.replace(b"\\\n", b"").lstrip(b"\t") == delimiter):
+                raise Mismatch("a here-document that ends in pieces")
             if (line.lstrip(b"\t") if tabs else line) == delimiter:
                 break
             if stop < 0:
@@ -358,7 +380,8 @@ class _Walk(Assigning):
             elif child.is_named and child.type != "comment":
                 values.append(child)
         words = self._words(values)
-        self._assigned(name, bool(words) and all(NUMBER.fullmatch(word.text) for word in words))
+        tame = all(word.static and not word.glob and is_tame(word.text) for word in words)
+        self._assigned(name, bool(words) and all(NUMBER.fullmatch(word.text) for word in words), tame and bool(words))
         self.items.append(Command((), f"for {name}", (Assignment(name, None),)))
         for child in values:
             self._inside(child, depth)
@@ -396,6 +419,10 @@ class _Walk(Assigning):
                 self._statement(child, depth)
 
 
+_JOINED = re.compile(rb"[$(<>`{\[!#=*?](?:\\\n)+|\$\{?\w+(?:\\\n)+\w")
+"""The end of a line that bash takes out before it reads what stands around it: a `$` before a parenthesis, say."""
+_GOES_ON = re.compile(rb"(?<!\\)(?:\\\\)*\\\Z")
+"""A line of a here-document that is one with the next."""
 _NAMES_A_VARIABLE = re.compile(rb"\{[A-Za-z_]\w*(?:\[[^\]]*\])?\}\Z")
 """What before a redirection has bash put the number of the file into a variable."""
 

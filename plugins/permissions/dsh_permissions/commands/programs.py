@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-__all__ = ["SPECS", "TELL_VERSIONS", "Spec"]
+__all__ = ["CHOSEN_BY", "RUN_ANYTHING", "SPECS", "TELL_VERSIONS", "Spec"]
 
 
 @frozen
@@ -45,15 +45,17 @@ PLAIN = Spec(files=False)
 WRITES = Spec(inert=False, writes=True)
 
 SPECS: Mapping[str, Spec] = {
-    **dict.fromkeys(("cat", "nl", "tac", "rev", "strings", "fold", "fmt", "expand", "unexpand", "paste", "od"), READS),
+    **dict.fromkeys(("cat", "nl", "tac", "rev", "fold", "fmt", "expand", "unexpand", "paste", "od"), READS),
     **dict.fromkeys(("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum"), READS),
     **dict.fromkeys(("sum", "cmp", "comm", "join", "column", "hexdump", "pr", "readlink", "realpath", "stat"), READS),
     **dict.fromkeys(("ls", "dir", "vdir", "exa", "eza", "du", "df", "zcat", "bzcat", "xzcat", "look"), READS),
     **dict.fromkeys(("echo", "true", "false", ":", "basename", "dirname", "seq", "sleep", "return", "break"), TALKS),
     **dict.fromkeys(("continue", "exit", "shift", "expr", "numfmt", "tr"), TALKS),
     **dict.fromkeys(("pwd", "whoami", "id", "groups", "uname", "nproc", "tty", "uptime", "which"), PLAIN),
-    **dict.fromkeys(("type", "locale", "getconf", "cal", "free", "logname", "users", "who", "w"), PLAIN),
+    **dict.fromkeys(("type", "locale", "getconf", "cal", "free", "logname", "w"), PLAIN),
     **dict.fromkeys(("pgrep", "lscpu", "lsblk", "hostid"), PLAIN),
+    **dict.fromkeys(("who", "users"), READS),
+    "strings": Spec(words=("@",)),  # such a file has further arguments
     "arch": Spec(files=False, most=0),  # elsewhere it runs what it is given
     "jobs": Spec(short="x", files=False),
     "wait": Spec(short="p", files=False, dynamic=True),
@@ -81,10 +83,15 @@ SPECS: Mapping[str, Spec] = {
         skip=1,
         pattern=("e", "f", "regexp", "file", "files"),
     ),
-    "ag": Spec(long=("pager",), skip=1, values="ABCGm"),
+    "ag": Spec(long=("pager",), skip=1, values="Gm"),
     "fd": Spec(short="xX", long=("exec", "exec-batch"), skip=1, values="edtEcS"),
-    "man": Spec(inert=False, short="PH", long=("pager", "html")),
-    "less": Spec(inert=False, short="oOkKp", long=("log-file", "LOG-FILE", "lesskey-file"), words=("+",)),
+    "man": Spec(inert=False, short="PHC", long=("pager", "html", "config-file")),
+    "less": Spec(
+        inert=False,
+        short="oOkKp",
+        long=("log-file", "LOG-FILE", "lesskey-file", "lesskey-src", "lesskey-content"),
+        words=("+",),
+    ),
     "more": Spec(inert=False, short="p", words=("+",)),
     "tar": Spec(
         inert=False,
@@ -108,6 +115,10 @@ SPECS: Mapping[str, Spec] = {
     "go": Spec(inert=False, long=("toolexec", "exec", "vettool"), words=("-toolexec", "-exec", "-vettool")),
     "cargo": Spec(inert=False, long=("config",)),
     "pytest": Spec(inert=False, short="pc", long=("rootdir", "override-ini", "confcutdir"), words=()),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "c++", "clang", "clang++"),
+        Spec(inert=False, words=("-wrapper", "-specs", "-fplugin", "-load"), long=("specs", "wrapper", "config")),
+    ),
     **dict.fromkeys(("vi", "vim", "view", "nvim", "ex"), Spec(inert=False, short="cSsuw", long=("cmd",), words=("+",))),
     "emacs": Spec(inert=False, short="lfe", long=("eval", "execute", "load", "funcall", "script")),
     "ssh": Spec(inert=False, short="oFE"),
@@ -116,10 +127,29 @@ SPECS: Mapping[str, Spec] = {
     **dict.fromkeys(("install", "chmod", "chown", "chgrp", "mkfifo", "mknod", "patch", "unzip", "gzip"), WRITES),
 }
 
-TELL_VERSIONS = frozenset(
+TELL_VERSIONS: Mapping[str, frozenset[str]] = {
+    "--version": frozenset(
+        [
+            *("python", "python3", "pip", "pip3", "uv", "node", "npm", "npx", "deno", "bun", "ruby", "gem", "perl"),
+            *("php", "java", "javac", "cargo", "rustc", "go", "gcc", "g++", "clang", "cmake", "make", "docker"),
+            *("kubectl", "terraform", "git", "bash", "zsh", "gh", "ruff", "mypy", "dsh", "yarn", "pnpm"),
+        ]
+    ),
+    "-V": frozenset(["python", "python3", "pip", "pip3", "uv", "deno", "cargo", "rustc", "ruff", "mypy"]),
+    "version": frozenset(["cargo", "docker", "gh", "git", "go", "kubectl", "npm", "terraform"]),
+}
+"""Programs that tell their version, by how they are asked.  Others take ``version`` for a script to run."""
+
+CHOSEN_BY: Mapping[str, tuple[str, ...]] = {
+    "yarn": (".yarnrc", ".yarnrc.yml"),
+    **dict.fromkeys(("cargo", "rustc"), ("rust-toolchain", "rust-toolchain.toml")),
+}
+"""Programs that run another one in their place, even to tell its version, where such a file lies, and the files."""
+
+RUN_ANYTHING = frozenset(
     [
-        *("python", "python3", "pip", "pip3", "uv", "node", "npm", "npx", "yarn", "pnpm", "deno", "bun", "ruby"),
-        *("gem", "perl", "php", "java", "javac", "cargo", "rustc", "go", "gcc", "g++", "clang", "cmake", "make"),
-        *("docker", "kubectl", "terraform", "git", "bash", "sh", "zsh", "gh", "ruff", "mypy", "pytest", "dsh"),
+        *("make", "npm", "go", "cargo", "pytest", "vi", "vim", "view", "nvim", "ex", "emacs", "wc"),
+        *("gcc", "g++", "cc", "c++", "clang", "clang++"),
     ]
 )
+"""Programs whose flags, where only a run knows them, hardly do more than the rest of the command may do anyway."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from .git import runs_of_git
+from .git import git_moves, runs_of_git
 from .options import ODD, Args, Dynamic, options_of
 from .words import DYNAMIC, Word
 
@@ -37,6 +37,7 @@ class Inner:
         assignments: variables that it gets, as ``NAME=value``.
         also: the outer program is judged, too, since it does more than to run the inner one.
         odd: there are options that are not known, so that it may be another command.
+        away: it may run in another folder.
     """
 
     words: tuple[Word, ...] | None = None
@@ -44,6 +45,7 @@ class Inner:
     assignments: tuple[str, ...] = ()
     also: bool = False
     odd: bool = False
+    away: bool = False
 
 
 Found: TypeAlias = "Inner | Unclear | None"
@@ -65,7 +67,8 @@ def unwrap(words: Args) -> list[Inner | Unclear]:
     elif name == "xargs":
         return list(_xargs(args))
     elif name == "git":
-        return [_by_git(run) for run in runs_of_git(args)]
+        away = git_moves(args)
+        return [_by_git(run, away) for run in runs_of_git(args)]
     elif name in ("fd", "fdfind"):
         return list(_fd(args))
     else:
@@ -198,10 +201,9 @@ def _xargs(args: Args) -> Iterator[Inner | Unclear]:
         yield Unclear("xargs takes what it gives from a file")
     rest = tuple(args[at:]) or (Word("echo"),)
     marks = [value or "{}" for name, value in options if name in ("I", "i", "replace")]
-    if marks:
-        yield Inner(tuple(_replaced(word, marks[-1]) for word in rest))
-    else:
-        yield Inner((*rest, ANYTHING))
+    inner = tuple(_replaced(word, marks[-1]) for word in rest) if marks else (*rest, ANYTHING)
+    numbered = tuple(f"{value}={DYNAMIC}" for name, value in options if name == "process-slot-var")
+    yield Inner(inner, assignments=numbered)
 
 
 def _replaced(word: Word, mark: str) -> Word:
@@ -274,11 +276,12 @@ def _shell(name: str, args: Args) -> Found:
         if text.startswith("--"):
             continue
         wants = wants or (text.startswith("-") and "c" in text)
-        if "O" in text:
-            return Unclear("a shell with options that change how it reads")
-        at += text.count("o")
         if "i" in text or "l" in text:
             return Unclear("a shell that reads start-up files first")
+        named = args[at : at + text.count("o")]
+        at += len(named)
+        if not _SHELL_FLAGS.fullmatch(text) or any(word.text not in _SHELL_OPTIONS for word in named):
+            return Unclear("a shell with options that change how it reads")
     if wants:
         if at >= len(args):
             return None
@@ -290,22 +293,23 @@ def _shell(name: str, args: Args) -> Found:
 
 
 def _find(args: Args) -> Iterator[Inner | Unclear]:
-    at = 0
+    at, unclear = 0, False
     while at < len(args):
         text = args[at].text
         at += 1
-        if not args[at - 1].static and (at < 2 or args[at - 2].text not in _FIND_VALUES):
+        if not unclear and not args[at - 1].static and (at < 2 or args[at - 2].text not in _FIND_VALUES):
+            unclear = True
             yield Unclear("find with arguments that are only known in a run")
         if text not in ("-exec", "-execdir", "-ok", "-okdir"):
             continue
         start = at
         while at < len(args) and args[at].text != ";" and not (args[at].text == "+" and args[at - 1].text == "{}"):
             at += 1
-        rest = tuple(_replaced(word, "{}") for word in args[start:at])
+        rest = tuple(evolve(_replaced(word, "{}"), tame=True) for word in args[start:at])  # which begins with a folder
         if not rest:
             yield Unclear("find without a command to run")
         else:
-            yield Inner(rest, also=True)
+            yield Inner(rest, also=True, away=text in ("-execdir", "-okdir"))
 
 
 _FIND_VALUES = frozenset(
@@ -313,13 +317,13 @@ _FIND_VALUES = frozenset(
 )
 
 
-def _by_git(run: str | tuple[Word, ...]) -> Inner | Unclear:
+def _by_git(run: str | tuple[Word, ...], away: bool) -> Inner | Unclear:
     if isinstance(run, tuple):
-        return Inner(run, also=True)
+        return Inner(run, also=True, away=away)
     return (
         Unclear("the text that git gives to a shell is only known in a run")
         if DYNAMIC in run
-        else Inner(script=run, also=True)
+        else Inner(script=run, also=True, away=away)
     )
 
 
@@ -337,6 +341,8 @@ def _fd(args: Args) -> Iterator[Inner | Unclear]:
             return
 
 
+_SHELL_FLAGS = re.compile(r"[-+][cefuvxnCo]+")
+_SHELL_OPTIONS = frozenset(["errexit", "noclobber", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"])
 _POSIX = frozenset(["ash", "dash", "sh"])
 _OTHERS = frozenset(["ksh", "ksh93", "lksh", "mksh", "posh", "yash", "zsh"])
 _READS_ALIKE = re.compile(r"(?:(?!\[\[|(?<!\$)\(\(|\$'|[<>]\(|&>|<<<|\|&|>&[^\d-]).)*", re.DOTALL)

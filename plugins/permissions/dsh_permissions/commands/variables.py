@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from dsh.patterns import late
 
-__all__ = ["RISKY_VARIABLES", "SAFE_VARIABLES"]
+__all__ = ["RISKY_VARIABLES", "SAFE_VARIABLES", "is_risky"]
 
 SAFE_VARIABLES = late(
     r"LANG|LC_[A-Z]+|LANGUAGE|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|CI|DEBUG"
@@ -19,3 +21,12 @@ RISKY_VARIABLES = late(
     r"|npm_.*|NPM_.*|PIP_.*|UV_.*|DOCKER_.*|KUBECONFIG|AWS_.*|DSH_.*|GCONV_PATH|NLSPATH|LOCPATH|HOSTALIASES|RES_.*"
     r"|MALLOC_.*|GLIBC_.*|.*_COMMAND|.*_ASKPASS|EXECIGNORE|TERMINFO.*|TERMCAP|MANOPT|MANROFFOPT|GROFF_.*"
 )
+_EVALUATED = late(r"RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|OPTERR|HISTCMD|EPOCHSECONDS|EPOCHREALTIME|BASHPID")
+"""Variables in which bash keeps numbers: what they are given, it evaluates as arithmetic."""
+
+
+def is_risky(name: str, value: str | None) -> bool:
+    """Whether giving the variable that value, or one that is not known, changes what programs do, or runs one."""
+    if RISKY_VARIABLES.fullmatch(name):
+        return True
+    return _EVALUATED.fullmatch(name) is not None and re.fullmatch(r"\d*", value or "x") is None

@@ -19,7 +19,7 @@ _ODD = late(f"[\x00-\x08\x0b-\x1f\x7f{HARD_BLANKS}]")
 _META = frozenset(b";&|<>() \t\n")
 _NAME = re.compile(rb"\$([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}")
 _EXPANSION = re.compile(rb"\$[A-Za-z_]\w*|\$\d|\$[@*#?$!-]|\$[({\[].*|`.*`", re.DOTALL)
-_BRACES = re.compile(rb"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}|\{.*\{.*(?:,|\.\.)", re.DOTALL)
+_BRACES = re.compile(rb"\{[^{}\s]*\}")
 _STARTS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@*#?$!-({['\"")
 _ESCAPES = {
     b"a": b"\a",
@@ -51,16 +51,25 @@ class Word:
         text: without its quotes; `DYNAMIC` stands where only a run knows, so that it may be several words, or none.
         glob: it has signs that bash replaces by names of files.
         plain: nothing of it was quoted or escaped.
+        begins: the variable whose value it begins with, where that is not known.
+        tame: what it begins with is surely no option.
     """
 
     text: str
     glob: bool = False
     plain: bool = True
+    begins: str = ""
+    tame: bool = False
 
     @property
     def static(self) -> bool:
         """Whether its text is all there is to it."""
         return DYNAMIC not in self.text
+
+    @property
+    def loose(self) -> bool:
+        """Whether it may be an option, and nobody can tell which."""
+        return self.text.startswith(DYNAMIC) and not self.tame
 
 
 Expansions = Mapping[int, int]
@@ -88,6 +97,7 @@ class _Reader:
         self.glob = False
         self.plain = True
         self.meta = False  # quoted signs that would be a pattern's if they were not
+        self.begins = ""
         self.braces = b""  # the unquoted text, with a sign that is no brace for everything else
 
     def read(self) -> Word:
@@ -98,13 +108,13 @@ class _Reader:
             handler(self)
         if self.at != self.end:
             raise Mismatch("a word that is not closed")
-        if _BRACES.search(self.braces) or (self.glob and self.meta):
+        if _has_braces(self.braces) or (self.glob and self.meta):
             self._unknown()
         try:
             text = b"".join(self.out).decode()
         except UnicodeDecodeError:
             raise Mismatch("text that is not UTF-8") from None
-        return Word(text, self.glob, self.plain)
+        return Word(text, self.glob, self.plain, self.begins)
 
     def _unknown(self) -> None:
         self.out.append(DYNAMIC.encode())
@@ -202,6 +212,8 @@ class _Reader:
                 raise Mismatch("an expansion that is not understood")
             value = self.known.get((name[1] or name[2]).decode()) if name else None
             if value is None:
+                if name and not any(self.out):
+                    self.begins = (name[1] or name[2]).decode()
                 self._unknown()
             else:
                 self.out.append(value.encode())
@@ -269,6 +281,16 @@ _HANDLERS: dict[bytes, Callable[[_Reader], None]] = {
     b"<": _Reader._process,
     b">": _Reader._process,
 }
+
+
+def _has_braces(text: bytes) -> bool:
+    """Whether bash may take braces in `text` for a list, or for one in another."""
+    if b"," not in text and b".." not in text:
+        return False
+    second = text.find(b"{", text.find(b"{") + 1) if b"{" in text else -1
+    if second >= 0 and (b"," in text[second:] or b".." in text[second:]):
+        return True
+    return any(b"," in found[0] or b".." in found[0] for found in _BRACES.finditer(text))
 
 
 def _coded(code: re.Match[bytes]) -> bytes:
