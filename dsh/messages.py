@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from .jsonvalue import Json, clean, freeze
 
@@ -183,8 +183,12 @@ class FinishReason:
 
 @frozen
 class TokenUsage:
-    """Tokens of one request.  The three input counters do not overlap; reasoning is a part of
-    the output.
+    """Tokens of one request.  Input, read from a cache and written to one do not overlap.
+
+    Attributes:
+        reasoning_tokens: a part of the output.
+        cache_write_1h_tokens: a part of those that were written: what is kept for an hour costs more than what is
+            kept for minutes.
     """
 
     input_tokens: int = 0
@@ -192,6 +196,7 @@ class TokenUsage:
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(
@@ -200,7 +205,15 @@ class TokenUsage:
             _sum(self.cache_read_tokens, other.cache_read_tokens),
             _sum(self.cache_write_tokens, other.cache_write_tokens),
             _sum(self.reasoning_tokens, other.reasoning_tokens),
+            _sum(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
         )
+
+    def record(self) -> dict[str, int | None]:
+        """The counters by name, for programs to read; `cache_write_1h_tokens` only where there are any."""
+        counts: dict[str, int | None] = asdict(self)
+        if not self.cache_write_1h_tokens:
+            del counts["cache_write_1h_tokens"]
+        return counts
 
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

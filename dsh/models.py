@@ -43,19 +43,32 @@ def _not_negative(instance: object, attribute: Attribute[Any], value: float | No
 
 @frozen
 class Price:
-    """Dollars a million tokens.  Cached input costs as much as other input where nothing is said."""
+    """Dollars a million tokens.
+
+    Cached input costs as much as other input where nothing is said; what is written for an hour then costs twice as
+    much, as with the service that tells it apart
+    (https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing).
+    """
 
     input: float = field(validator=_not_negative)
     output: float = field(validator=_not_negative)
     cache_read: float | None = field(default=None, validator=_not_negative)
     cache_write: float | None = field(default=None, validator=_not_negative)
+    cache_write_1h: float | None = field(default=None, validator=_not_negative)
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Dollars for one request; None if this price cannot say."""
         read = self.input if self.cache_read is None else self.cache_read
         written = self.input if self.cache_write is None else self.cache_write
         dollars = usage.input_tokens * self.input + usage.output_tokens * self.output
-        return (dollars + (usage.cache_read_tokens or 0) * read + (usage.cache_write_tokens or 0) * written) / 1e6
+        dollars += (usage.cache_read_tokens or 0) * read + (usage.cache_write_tokens or 0) * written
+        return dollars / 1e6 + self.hours(usage)
+
+    def hours(self, usage: TokenUsage) -> float:
+        """Dollars that what was written for an hour costs beyond what was written for minutes."""
+        written = self.input if self.cache_write is None else self.cache_write
+        hour = max(2 * self.input, written) if self.cache_write_1h is None else self.cache_write_1h
+        return (usage.cache_write_1h_tokens or 0) * (hour - written) / 1e6
 
 
 @frozen
@@ -64,7 +77,8 @@ class ModelConfig:
 
     Attributes:
         context_window, max_output: tokens.
-        price: dollars a million tokens: ``{ input = 1.0, output = 2.0, cache_read = 0.1, cache_write = 1.0 }``.
+        price: dollars a million tokens: ``{ input = 1.0, output = 2.0, cache_read = 0.1, cache_write = 1.0 }``; and
+            ``cache_write_1h``, for what is kept for an hour.
     """
 
     context_window: int | None = field(default=None, validator=_above_zero)

@@ -194,15 +194,19 @@ class Opening:
     ) -> AgentHandle:
         """An agent on a new session that begins as `parent` did; `parent` itself is only read."""
         from ..session.fork import fork_seed
+        from ..session.lineage import LINEAGE, read_lineage
         from ..session.store import StoredSession
         from .stored import read
 
         live = harness.sessions.get(parent)
         stored = await read(harness, parent) if live is None else StoredSession(live.header, live.events)
         seed = fork_seed(stored, harness.codec, turn=turn)
-        return harness.create_agent(
+        lineage = (parent, *await read_lineage(harness.hook, stored.header))
+        handle = harness.create_agent(
             session_id=new_id, options=options, cwd=stored.header.cwd, seed=seed, parent_session=parent
         )
+        handle.agent.session.stash[LINEAGE] = lineage
+        return handle
 
     async def _resumed(self, harness: Harness) -> str | None:
         if not self.args.continue_ and self.args.resume != "":

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import SessionError
+from .lineage import lineage_of
 
 if TYPE_CHECKING:
-    from .store import SessionHeader
+    from .log import Session
 
 __all__ = ["FOLDERS", "SHELVES", "encode_id", "private_folder", "session_folder", "shelves"]
 
@@ -72,12 +73,12 @@ def private_folder(home: Path, session_id: str, *names: str) -> Path:
     return folder
 
 
-def shelves(home: Path, header: SessionHeader) -> tuple[str, ...]:
+def shelves(home: Path, session: Session) -> tuple[str, ...]:
     """The real paths of what an agent may read of its session's folder, whether they exist or not.
 
-    A fork has the history of the session that it comes from, and so may read what is named there.  All of the
-    sessions' folders may be elsewhere by a link; a link further down leads nowhere, since what it leads to was never
-    put there.
+    A fork has the history of the session that it comes from, and of all that this one comes from, and so may read
+    what is named there.  The sessions' folders may all be elsewhere by a link; a link further down leads nowhere,
+    since what it leads to was never put there.
 
     Args:
         home: ``$DSH_HOME``.
@@ -85,7 +86,7 @@ def shelves(home: Path, header: SessionHeader) -> tuple[str, ...]:
     Raises:
         SessionError: an id is empty.
     """
-    ids = [header.id, *([header.parent_session] if header.seed_length and header.parent_session else [])]
+    ids = (session.id, *lineage_of(session))
     folders = [os.path.join(os.path.realpath(home / FOLDERS), encode_id(each)) for each in ids]
     paths = [os.path.join(folder, name) for folder in folders for name in SHELVES]
     return tuple(path for path in paths if os.path.realpath(path) == path)

@@ -12,6 +12,7 @@ from ..errors import SessionError
 from ..jsonvalue import clean
 from .codec import Codec, default_codec
 from .events import Event, TurnEnd
+from .lineage import LINEAGE, forked_from, lineage_of
 from .log import Session
 from .store import SessionHeader
 
@@ -74,7 +75,11 @@ class Sessions:
             raise SessionError(f"the directory of a session must be absolute, not {cwd!r}")
         created_at = time.time_ns() // 1_000_000 if created_at is None else created_at
         header = SessionHeader(id, created_at, None if cwd is None else _as_it_is(cwd), parent_session, seed_length)
-        return Session(id, seed, header, codec=self.codec)
+        session = Session(id, seed, header, codec=self.codec)
+        origin = forked_from(header)
+        if origin is not None and (live := self.get(origin)) is not None:
+            session.stash[LINEAGE] = (origin, *lineage_of(live))
+        return session
 
     def enter(self, session: Session, hook: Hooks | None = None) -> Callable[[], None]:
         """Make a session live: from now on `hook` hears of its events.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 
-__all__ = ["PLAIN", "Inflater", "inflater"]
+__all__ = ["PLAIN", "Inflater", "Unreadable", "inflater"]
 
 PLAIN = frozenset({"", "identity", "none", "utf-8"})
 """What services and what stands before them call a body that is not compressed."""
 _INFLATED = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP = b"\x1f\x8b"
 _EITHER = 32 + zlib.MAX_WBITS
 
 
@@ -25,10 +26,10 @@ class Inflater:
     def feed(self, data: bytes) -> bytes:
         """What is behind `data`; empty while nothing can be told."""
         if self._head is None:
-            return self._inflate.decompress(data)
+            return self._decompressed(data)
         self._head += data
         try:
-            found = self._inflate.decompress(data)
+            found = self._decompressed(data)
         except zlib.error:
             # There are two ways to understand ``deflate``: with a head, or without.
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -37,9 +38,33 @@ class Inflater:
             self._head = None
         return found
 
+    def _decompressed(self, data: bytes) -> bytes:
+        """What `data` holds; gzip may end and begin anew in the middle (RFC 1952 2.2), what else follows is nothing."""
+        found = self._inflate.decompress(data)
+        while self._inflate.eof and (rest := self._inflate.unused_data).startswith(_GZIP[: len(rest)]) and rest:
+            self._inflate = zlib.decompressobj(_EITHER)
+            found += self._inflate.decompress(rest)
+        return found
+
     def end(self) -> bytes:
         """The rest."""
         return self._inflate.flush()
+
+
+class Unreadable(Inflater):
+    """Takes a body that cannot be read, and gives a sentence on that instead."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    def feed(self, data: bytes) -> bytes:
+        """Nothing yet."""
+        return b""
+
+    def end(self) -> bytes:
+        """The sentence."""
+        return f"the explanation is compressed ({self._encoding}), unasked".encode()
 
 
 def inflater(encodings: str) -> Inflater | None:

@@ -42,7 +42,8 @@ _NO_MODEL = late(
 )
 _NO_MONEY = late(
     r"insufficient_quota|exceeded_current_quota|insufficient[_ ](balance|credits|funds)|depleted your|arrearage"
-    r"|credit balance is too low|credit[_ ]limit|spending[_ ]limit|hard_limit_reached|used all available credits",
+    r"|billing_error|credit balance is too low|credit[_ ]limit|spending[_ ]limit|hard_limit_reached"
+    r"|used all available credits|balance is (insufficient|not enough|too low)",
     re.IGNORECASE,
 )
 _OVERLOADED = late(
@@ -74,6 +75,7 @@ _BY_TYPE = (
 _BY_WORDS = (
     (_NO_MONEY, 402),
     (_BAD_KEY, 401),
+    (_NO_MODEL, 404),
     (late(r"rate[ _-]?limit|too many requests", re.IGNORECASE), 429),
 )
 _CODES = {
@@ -91,7 +93,31 @@ _CODES = {
     503: "OVERLOADED",
     529: "OVERLOADED",
 }
+_WORDS = (
+    "message",
+    "Message",
+    "error_description",
+    "detail",
+    "msg",
+    "error_msg",
+    "error_message",
+    "errors",
+    "error",
+    "faultstring",
+    "fault",
+    "reason",
+    "description",
+    "status_msg",
+    "base_resp",
+    "title",
+)
+"""Where services put what they have to say, the clearest first; each may hold more of the kind."""
+_BAD_ANSWER = "MALFORMED_RESPONSE"
+_DEPTH, _PARTS = 6, 8
+"""How deep an error is looked into, and how many of several are told."""
 _LATER = (408, 409, 425, 429, 498, 499)
+_NO_TLS = ("wrong_version_number", "http_request", "record_layer_failure")
+"""How OpenSSL calls it when what comes back is no TLS at all, as from a server that expects plain HTTP."""
 _HINTS = {
     402: "the account has no credit left",
     407: "a proxy on the way wants a name and password, which belong in its address",
@@ -151,16 +177,32 @@ def from_json(value: Any) -> Complaint:
         return Complaint()
     error = value.get("error")
     inner = error if isinstance(error, dict) else value
-    said = (inner.get("message"), error, inner.get("detail"), value.get("detail"), inner.get("msg"))
-    message = next((words if isinstance(words, str) else str(words) for words in said if words), "")
+    message = _said(inner) or _said(value)
     metadata = inner.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        message = f"{message}: {metadata['raw']}"
+    if isinstance(metadata, dict) and (raw := _said(metadata.get("raw"))):
+        message = f"{message}: {raw}"
     code = inner.get("code")
     numbers = (_status(n) for n in (inner.get("status_code"), code, value.get("status")))
     status = next((n for n in numbers if n is not None), None)
     kind = str(inner.get("type") or "")
     return Complaint(shorten(message, 1000), kind, "" if code is None else str(code), status, _asked_delay(inner))
+
+
+def _said(value: Any, depth: int = _DEPTH) -> str:
+    """What an error, or a part of one, says in words; empty if it says nothing."""
+    if isinstance(value, str):
+        return value
+    if not depth or not value:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(filter(None, (_said(item, depth - 1) for item in value[:_PARTS])))
+    if not isinstance(value, dict):
+        return ""
+    text = next(filter(None, (_said(value.get(name), depth - 1) for name in _WORDS)), "")
+    where = value.get("loc")
+    if text and isinstance(where, list):
+        text = f"{'.'.join(map(str, where))}: {text}"
+    return text
 
 
 def _status(value: Any) -> int | None:
@@ -183,8 +225,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds a response asks to wait, from its headers in lower case; None if it asks for nothing it can say."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value) * scale
+        if re.fullmatch(r"\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?)*", value):
+            # Something on the way may have asked for as much as well, and the longest wait does for all.
+            return max(map(float, value.split(","))) * scale
         if name == "retry-after" and value:
             # A package of some size, for a header that is rarely a date.
             from email.utils import parsedate_to_datetime
@@ -211,6 +254,10 @@ def http_failure(
             f"{provider} redirects to {target} (HTTP {status}), which is not followed; set base_url to that place",
             code=f"HTTP_{status}",
             status=status,
+        )
+    if 200 <= status <= 299:
+        return LlmError(
+            f"{provider} gave no model's answer (HTTP {status}); check the base URL", code=_BAD_ANSWER, status=status
         )
     said = read_complaint(body)
     code, retryable = _classify(status, said)
@@ -325,11 +372,11 @@ def _unanswered(error: Exception, timeouts: Mapping[str, float | None], answerin
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
             return f"cannot be asked: {_words(chain)}; check base_url and headers", "UNAVAILABLE", False
         case httpx.DecodingError() | httpx.TooManyRedirects():
-            return f"gave no model's answer: {_words(chain)}; check the base URL", "MALFORMED_RESPONSE", False
+            return f"gave no model's answer: {_words(chain)}; check the base URL", _BAD_ANSWER, False
     if answering:
         return f"broke off in the middle of the answer: {_words(chain)}", "STREAM_CLOSED", True
     if any(isinstance(cause, h11.RemoteProtocolError) for cause in chain):
-        return "does not speak HTTP here; check the base URL and its scheme", "MALFORMED_RESPONSE", False
+        return "does not speak HTTP here; check the base URL and its scheme", _BAD_ANSWER, False
     return f"closed the connection without an answer: {_words(chain)}", "STREAM_CLOSED", True
 
 
@@ -339,6 +386,8 @@ def _unconnected(chain: Sequence[BaseException]) -> tuple[str, str, bool]:
     broken = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
     if broken is None:
         return f"cannot be reached: {_words(chain)}", "UNAVAILABLE", True
+    if (broken.reason or "").lower() in _NO_TLS:
+        return f"speaks no TLS here ({_words([broken])}); check the base URL and its scheme", "UNAVAILABLE", False
     if not isinstance(broken, ssl.SSLCertVerificationError):
         return f"failed the TLS handshake: {_words([broken])}", "UNAVAILABLE", True
     return f"failed the TLS handshake: {broken.verify_message}; {_whom_to_trust()}", "UNAVAILABLE", False

@@ -11,12 +11,14 @@ import httpx
 import trio
 
 from ...errors import LlmError
-from .encoding import PLAIN, Inflater, inflater
+from .encoding import PLAIN, Inflater, Unreadable, inflater
 from .failures import transport_failure
+from .limits import ANSWERED
 from .route import transport_for
 from .transport import Body
 
 __all__ = ["Exchange", "Link"]
+
 
 _TAIL_SECONDS = 0.05
 _BAD = "MALFORMED_RESPONSE"
@@ -107,6 +109,9 @@ class Link:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         inflate = None
         if encoding not in PLAIN and (inflate := inflater(encoding)) is None:
+            if response.status_code not in ANSWERED:
+                # The status says what is wrong, if nothing else can be read.
+                return Exchange(self._who, response, Unreadable(encoding))
             await response.aclose()
             raise LlmError(f"{self._who} compressed its answer ({encoding}), unasked", code=_BAD)
         return Exchange(self._who, response, inflate)

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from ...errors import DshError, LlmError
 from .failures import http_failure
 from .keys import check_key
-from .limits import MAX_ANSWER
+from .limits import ANSWERED, MAX_ANSWER
 from .wire import parse
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Service:
         if place.problem is not None:
             raise LlmError(f"{place.name}: {place.problem}", code="AUTH")
         exchange = await self._request(body)
-        if exchange.status == 200:
+        if exchange.status in ANSWERED:
             return exchange
         raise await self._refusal(exchange)
 
@@ -113,7 +113,7 @@ class Service:
             raise LlmError(f"{place.name}: {place.problem}", code="AUTH")
         try:
             exchange = await self._request(None, path)
-            if exchange.status != 200:
+            if exchange.status not in ANSWERED:
                 raise await self._refusal(exchange)
             try:
                 body = await read_all(exchange, place.between, place.max_answer_bytes)

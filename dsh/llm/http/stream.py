@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 import trio
 
 from ...errors import LlmError
-from ..chunks import Chunk
+from ...messages import FinishReason
+from ..chunks import Chunk, Finish
 from .failures import shorten
 from .service import Service, read_all
 from .sse import EventTooLong, SseParser
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["AnswerStream", "Translator"]
 
 _AFTER_FINISH = 10.0
+_BAD = "MALFORMED_RESPONSE"
+_HEAD = 400
+_FIELDS = (b"data", b"event", b"id", b"retry", b"error", b":")
+"""How a stream of events begins."""
+_PASSING = frozenset({"OVERLOADED", "SERVER", "TOOL_USE_FAILED"})
+"""Codes of an answer's end by which a service says that it failed itself, and that another try may go well."""
 _SIGNS_OF_LIFE = 3.0
 """How many times as long as for its beginning a service is waited for that says nothing but that it lives.
 
@@ -80,6 +87,8 @@ class AnswerStream:
         self._begun = False
         self._said = 0.0
         self._size = 0
+        self._head = b""
+        self._fed = False
 
     def __aiter__(self) -> Self:
         return self
@@ -129,9 +138,9 @@ class AnswerStream:
         try:
             data = await exchange.read(self._patience())
         except LlmError as error:
-            if not (error.code == "TIMEOUT" and self._translator.complete):
+            if not (error.code in ("TIMEOUT", "STREAM_CLOSED") and self._translator.complete):
                 raise
-            # The answer is over, and the service forgot to say so.
+            # The answer is over, and the service forgot to say so, or left without a farewell.
             await self._finish(whole=False)
             return
         if not data:
@@ -144,6 +153,8 @@ class AnswerStream:
             await self._whole_answer(exchange, data)
         else:
             self._begun = self._begun or bool(data.strip())
+            if len(self._head) < _HEAD:
+                self._head += data[:_HEAD]
             await self._take(data)
 
     def _patience(self) -> float:
@@ -156,6 +167,7 @@ class AnswerStream:
         out: list[Chunk] = []
         try:
             for payload in self._events.feed(data):
+                self._fed = True
                 self._translator.feed(payload, out)
                 if self._translator.done:
                     break
@@ -186,7 +198,10 @@ class AnswerStream:
                 await self._fail(error, out)
                 return
         self._ready.extend(out)
-        if not self._begun:
+        if rest is None and not self._fed and not _may_be_events(self._head):
+            shown = shorten(self._head.decode("utf-8", "replace"), 200)
+            await self._fail(self._error(f"gave no model's answer; check the base URL: {shown}", _BAD), [])
+        elif not self._begun:
             await self._fail(self._error("sent an empty answer", "EMPTY_RESPONSE", retryable=True), [])
         elif not self._translator.complete:
             await self._fail(
@@ -220,7 +235,16 @@ class AnswerStream:
 
     async def _finish(self, *, whole: bool) -> None:
         try:
-            self._ready.extend(self._translator.finish())
+            last = self._translator.finish()
+            if (
+                last
+                and isinstance(end := last[-1], Finish)
+                and end.reason.kind == "error"
+                and end.reason.code in _PASSING
+            ):
+                del last[-1]
+                self._failure = self._error_of(end.reason)
+            self._ready.extend(last)
         except LlmError as error:
             self._failure = self._service.masked(error)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -232,6 +256,10 @@ class AnswerStream:
         self._ready.extend(out)
         self._failure = self._service.masked(error)
         await self._end(whole=False)
+
+    def _error_of(self, reason: FinishReason) -> LlmError:
+        error = LlmError(reason.message or "the service broke the answer off", code=reason.code, retryable=True)
+        return self._service.masked(error)
 
     def _longest(self) -> float:
         """Seconds that a service may be busy without saying anything."""
@@ -248,3 +276,9 @@ class AnswerStream:
 
     def _error(self, what: str, code: str, *, retryable: bool = False) -> LlmError:
         return LlmError(f"{self._service.place.name} {what}", code=code, retryable=retryable)
+
+
+def _may_be_events(head: bytes) -> bool:
+    """Whether a body that begins so, or has no more than that, may be a stream of events."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return any(head.startswith(field) or field.startswith(head) for field in _FIELDS)

@@ -23,6 +23,7 @@ __all__ = ["Body", "TrioTransport"]
 _IDLE_SECONDS = 60.0
 _IDLE_MOST = 128
 _TAIL_SECONDS = 0.05
+_HTTP = b"HTTP/"
 
 Origin: TypeAlias = tuple[str, str, int]
 """Scheme, host and port."""
@@ -75,6 +76,8 @@ class _Connection:
                     if isinstance(event, h11.Response):
                         return event
                     if event is h11.NEED_DATA and not await self._receive(None):
+                        if not _may_be_http(self._protocol.trailing_data[0]):
+                            raise h11.RemoteProtocolError("that is no HTTP")
                         raise httpx.RemoteProtocolError("the connection was closed without an answer") from self._broken
             except h11.RemoteProtocolError as error:
                 raise httpx.RemoteProtocolError(str(error)) from error
@@ -308,6 +311,11 @@ async def _secured(plain: trio.SocketStream, host: str, context: ssl.SSLContext)
     except trio.BrokenResourceError as error:
         raise httpx.ConnectError(f"TLS: {error.__cause__ or 'the connection broke'}") from error
     return stream
+
+
+def _may_be_http(head: bytes) -> bool:
+    """Whether a response that never came to the end of its head began as one."""
+    return head[: len(_HTTP)] == _HTTP[: len(head)]
 
 
 def _at_most(seconds: float | None) -> AbstractContextManager[object, bool | None]:

@@ -10,14 +10,47 @@ import orjson
 
 from ...errors import LlmError
 from ...jsonvalue import clean, dumps
-from ...messages import Block, OtherBlock, Text, TokenUsage
+from ...messages import Block, FinishReason, OtherBlock, Text, TokenUsage
 from ..chunks import Chunk
-from .failures import shorten
+from .failures import shorten, stream_failure
 from .sse import ErrorData
 
-__all__ = ["OpenBlock", "counted", "malformed", "number_of_tokens", "parse", "take_event", "written"]
+__all__ = [
+    "OpenBlock",
+    "complains",
+    "counted",
+    "malformed",
+    "number_of_tokens",
+    "odd_end",
+    "parse",
+    "take_event",
+    "understood",
+    "written",
+]
 
+_WITHHELD = frozenset(
+    {
+        "content_filter",
+        "sensitive",
+        "safety",
+        "blocked",
+        "blocklist",
+        "prohibited_content",
+        "recitation",
+        "spii",
+    }
+)
+_BROKEN_OFF = {
+    "insufficient_system_resource": "OVERLOADED",
+    "overloaded": "OVERLOADED",
+    "network_error": "SERVER",
+    "server_error": "SERVER",
+    "internal_error": "SERVER",
+    "malformed_function_call": "TOOL_USE_FAILED",
+}
+"""Ends that are the service's fault, such as DeepSeek's and Zhipu's; another try may go well."""
 _ATTACHMENTS = ("image", "document", "audio", "video", "file")
+_COMPLAINTS = ("Message", "msg", "error_msg", "errors", "fault")
 _MOST_TOKENS = 1 << 53
 """No service counts as far, and not every reader of JSON tells numbers beyond it apart."""
 
@@ -75,6 +108,33 @@ def parse(provider: str, payload: bytes) -> Any:
         raise malformed(provider, payload) from error
 
 
+def understood(provider: str, payload: bytes) -> Any:
+    """The JSON of an event's data, if it can be a part of an answer: a list is none, and an error may be plain text.
+
+    Raises:
+        LlmError: it is an error of the service, or no JSON (``MALFORMED_RESPONSE``).
+    """
+    try:
+        wire = parse(provider, payload)
+    except LlmError:
+        if payload.__class__ is ErrorData:
+            raise stream_failure(provider, payload.decode("utf-8", "replace")) from None
+        raise
+    if isinstance(wire, str) and payload.__class__ is ErrorData:
+        raise stream_failure(provider, wire)
+    if isinstance(wire, list) and wire and isinstance(wire[0], dict) and wire[0].get("error"):
+        raise stream_failure(provider, wire[0])
+    return wire
+
+
+def complains(wire: Mapping[str, Any]) -> bool:
+    """Whether an object that is no part of an answer has something to say all the same, as errors of gateways do."""
+    if "message" in wire or "detail" in wire or any(wire.get(name) for name in _COMPLAINTS):
+        return True
+    base = wire.get("base_resp")
+    return isinstance(base, Mapping) and bool(base.get("status_code"))
+
+
 def take_event(provider: str, payload: bytes, take: Callable[[Any, list[Chunk], bool], None], out: list[Chunk]) -> None:
     """Hand an event's JSON to `take`, with the list to add to and whether the service calls it an error.
 
@@ -86,11 +146,22 @@ def take_event(provider: str, payload: bytes, take: Callable[[Any, list[Chunk], 
     """
     if payload.startswith(b"[DONE]"):
         return
-    wire = parse(provider, payload)
+    wire = understood(provider, payload)
     try:
         take(wire, out, payload.__class__ is ErrorData)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise malformed(provider, wire) from error
+
+
+def odd_end(provider: str, reason: str) -> FinishReason:
+    """An answer's end that is none of a dialect's own: the service withheld it, failed, or says what nobody knows."""
+    said, shown = reason.lower(), shorten(reason, 80)
+    if said in _WITHHELD:
+        text = f"{provider} withheld the answer for what is in it ({shown})"
+        return FinishReason("error", text, "CONTENT_FILTER")
+    if said in _BROKEN_OFF:
+        return FinishReason("error", f"{provider} broke the answer off ({shown})", _BROKEN_OFF[said])
+    return FinishReason("error", f"{provider} ended the answer with the reason {shown!r}", shorten(reason.upper(), 80))
 
 
 def malformed(provider: str, payload: Any) -> LlmError:

@@ -44,6 +44,7 @@ class MessageStream:
         self._blocks: list[Block] = []
         self._usage: TokenUsage | None = None
         self._begun = False
+        self._failure: LlmError | None = None
         self._leg = self._ask()
 
     def __aiter__(self) -> Self:
@@ -51,11 +52,19 @@ class MessageStream:
 
     async def __anext__(self) -> Chunk:
         while not self._ready:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             try:
                 chunk = await self._leg.__anext__()
             except LlmError as error:
-                if not self._leave_out_thoughts(error):
+                if self._leave_out_thoughts(error):
+                    continue
+                if self._usage is None:
                     raise
+                # What it took so far has to be paid for all the same.
+                self._ready.append(Usage(self._usage))
+                self._usage, self._failure = None, error
                 continue
             self._pass(chunk)
         return self._ready.popleft()
@@ -71,6 +80,7 @@ class MessageStream:
     async def aclose(self) -> None:
         """Close the connection, unless the answer is over and it may be kept.  Has no checkpoint."""
         self._ready.clear()
+        self._failure = None
         await self._leg.aclose()
 
     def _ask(self) -> AnswerStream:

@@ -8,8 +8,8 @@ from typing import Any
 from dsh.errors import LlmError
 from dsh.jsonvalue import clean, dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
-from dsh.llm.http.failures import shorten, stream_failure
-from dsh.llm.http.wire import OpenBlock, counted, malformed, number_of_tokens, take_event
+from dsh.llm.http.failures import stream_failure
+from dsh.llm.http.wire import OpenBlock, complains, counted, malformed, number_of_tokens, odd_end, take_event
 from dsh.messages import Block, FinishReason, OtherBlock, Reasoning, Text, TokenUsage, ToolCallBlock
 from dsh_anthropic.encode import SERVER_BLOCK
 
@@ -27,6 +27,7 @@ _FINISHES = {
     "compaction": PAUSE,
     "refusal": "refusal",
 }
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _KINDS = {"text": "text", "thinking": "reasoning", "redacted_thinking": "reasoning", "tool_use": "tool-call"}
 
 
@@ -98,7 +99,7 @@ class Translator:
 
     def _take(self, wire: Any, out: list[Chunk], failed: bool) -> None:
         kind = wire.get("type")
-        if failed or kind == "error" or wire.get("error") or (kind is None and {"detail", "message"} & wire.keys()):
+        if failed or kind == "error" or wire.get("error") or (kind is None and complains(wire)):
             raise stream_failure(self._provider, wire)
         if kind == "content_block_delta":
             self._delta(wire.get("index"), wire["delta"], out)
@@ -132,9 +133,16 @@ class Translator:
         self._finish = str(reason) if reason else self._finish
 
     def _count(self, usage: Any) -> None:
-        """Take over counters; they are totals, and what is not said again still holds."""
-        if isinstance(usage, dict):
-            self._usage.update({name: value for name, value in usage.items() if value is not None})
+        """Take over counters; they are totals, and what is not said again still holds.
+
+        Services that do not count in the end what went in say zero of all of that; it is not said again, then.
+        """
+        if not isinstance(usage, dict):
+            return
+        silent = not any(usage.get(name) for name in _INPUTS)
+        for name, value in usage.items():
+            if value is not None and not (silent and name in _INPUTS and self._usage.get(name)):
+                self._usage[name] = value
 
     def _start(self, index: Any, wire: dict[str, Any], out: list[Chunk]) -> None:
         if not isinstance(wire.get("type"), str):
@@ -194,10 +202,7 @@ class Translator:
             calls = any(block.kind == "tool-call" for block in self._blocks)
             return FinishReason("tool-calls" if calls else "stop")
         kind = _FINISHES.get(self._finish)
-        if kind is None:
-            text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
-            return FinishReason("error", text, shorten(self._finish.upper(), 80))
-        return FinishReason(kind)
+        return odd_end(self._provider, self._finish) if kind is None else FinishReason(kind)
 
 
 def _json(text: str) -> Any:
@@ -213,13 +218,26 @@ def _token_usage(wire: Mapping[str, Any]) -> TokenUsage:
     into, out = _counter(wire, "input_tokens"), _counter(wire, "output_tokens")
     if into is None and out is None:
         raise ValueError("no tokens are counted")
+    written, hours = _written(wire)
     return TokenUsage(
         input_tokens=into or 0,
         output_tokens=out or 0,
         cache_read_tokens=_counter(wire, "cache_read_input_tokens"),
-        cache_write_tokens=_counter(wire, "cache_creation_input_tokens"),
+        cache_write_tokens=written,
         reasoning_tokens=_counter(details, "thinking_tokens") if isinstance(details, dict) else None,
+        cache_write_1h_tokens=hours,
     )
+
+
+def _written(wire: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """The tokens that were written to the cache, and of those the ones that stay for an hour; None for none of them."""
+    written, parts = _counter(wire, "cache_creation_input_tokens"), wire.get("cache_creation")
+    if not isinstance(parts, dict):
+        return written, None
+    hours, minutes = _counter(parts, "ephemeral_1h_input_tokens"), _counter(parts, "ephemeral_5m_input_tokens")
+    if written is None and (hours or minutes):
+        written = (hours or 0) + (minutes or 0)
+    return written, min(hours, written) if hours and written else None
 
 
 def _counter(wire: Mapping[str, Any], name: str) -> int | None:

@@ -13,6 +13,7 @@ from dsh_anthropic.settings import Provider, ServiceSettings
 
 from dsh import LlmError, Message, Request, Text, ToolCallBlock, ToolResultBlock
 from dsh.llm.assembler import Assembler
+from dsh.llm.chunks import Usage
 from dsh.llm.http.service import Place
 from dsh.messages import OtherBlock, TokenUsage
 from dsh.session.codec import default_codec
@@ -107,3 +108,100 @@ def test_an_attachment_that_cannot_be_sent_is_named_to_the_model() -> None:
     body = Encoder("house", ServiceSettings()).body(Request("house/m", messages), "m").decode()
     assert body.count("an attachment of the kind image is not shown to you") == 2
     assert "QUJD" not in body
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "written", "hours"),
+    [
+        ({"cache_creation_input_tokens": 7, "cache_creation": {"ephemeral_1h_input_tokens": 7}}, {}, 7, 7),
+        (
+            {
+                "cache_creation_input_tokens": 9,
+                "cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 4},
+            },
+            {"cache_creation_input_tokens": 9},
+            9,
+            4,
+        ),
+        ({"cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 4}}, {}, 9, 4),
+        ({}, {"cache_creation_input_tokens": 3, "cache_creation": {"ephemeral_1h_input_tokens": "2"}}, 3, 2),
+        ({"cache_creation_input_tokens": 3, "cache_creation": {"ephemeral_1h_input_tokens": 8}}, {}, 3, 3),
+        ({"cache_creation_input_tokens": 3, "cache_creation": {"ephemeral_1h_input_tokens": 0}}, {}, 3, None),
+        ({"cache_creation_input_tokens": 3, "cache_creation": {"ephemeral_1h_input_tokens": None}}, {}, 3, None),
+        ({"cache_creation_input_tokens": 3, "cache_creation": None}, {}, 3, None),
+        ({"cache_creation_input_tokens": 3, "cache_creation": 3}, {}, 3, None),
+        ({"cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0}}, {}, None, None),
+        ({"cache_creation_input_tokens": 0, "cache_creation": {"ephemeral_1h_input_tokens": -4}}, {}, 0, None),
+    ],
+)
+async def test_what_is_written_for_an_hour_is_told_apart(
+    start: dict[str, Any], end: dict[str, Any], written: int | None, hours: int | None
+) -> None:
+    events = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1, **start}}},
+        opened(0, type="text", text="hi"),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2, **end}},
+        {"type": "message_stop"},
+    ]
+    assembler, error = await answer(events)
+    assert error is None
+    assert assembler.usage == TokenUsage(9, 2, None, written, None, hours)
+    codec = default_codec()
+    assert assembler.usage is not None
+    wire = codec.to_json(Usage(assembler.usage))
+    assert wire["usage"].get("cacheWrite1hTokens") == hours
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "told"),
+    [
+        ({"input_tokens": 50}, {"input_tokens": 0, "output_tokens": 5}, TokenUsage(50, 5)),
+        (
+            {"input_tokens": 50, "cache_read_input_tokens": 7},
+            {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 5},
+            TokenUsage(50, 5, 7, 0),
+        ),
+        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 22, "output_tokens": 5}, TokenUsage(22, 5)),
+        # Another count as a whole holds, zeros included.
+        (
+            {"input_tokens": 100, "cache_read_input_tokens": 55},
+            {"input_tokens": 181, "cache_read_input_tokens": 0, "output_tokens": 5},
+            TokenUsage(181, 5, 0),
+        ),
+    ],
+)
+async def test_zeros_in_the_end_do_not_take_back_what_went_in(
+    start: dict[str, Any], end: dict[str, Any], told: TokenUsage
+) -> None:
+    events = [
+        {"type": "message_start", "message": {"usage": start}},
+        opened(0, type="text", text="hi"),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end},
+        {"type": "message_stop"},
+    ]
+    assembler, error = await answer(events)
+    assert error is None
+    assert assembler.usage == told
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "retryable"),
+    [("network_error", "SERVER", True), ("sensitive", "CONTENT_FILTER", None), ("tired", "TIRED", None)],
+)
+async def test_an_end_that_is_a_failure_is_one(reason: str, code: str, retryable: bool | None) -> None:
+    events = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 5}}},
+        opened(0, type="text", text="hi"),
+        {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    assembler, error = await answer(events)
+    assert assembler.text() == "hi"
+    assert assembler.usage == TokenUsage(5, 5)
+    if retryable is None:
+        assert error is None
+        assert assembler.finish is not None
+        assert (assembler.finish.kind, assembler.finish.code) == ("error", code)
+    else:
+        assert error is not None
+        assert (error.code, error.retryable, assembler.finish) == (code, retryable, None)

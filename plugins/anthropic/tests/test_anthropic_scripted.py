@@ -278,6 +278,32 @@ async def test_usage_of_all_parts_is_summed_and_said_once() -> None:
     assert answer.finish.kind == "stop"
 
 
+@pytest.mark.parametrize(
+    "failing",
+    [
+        httpx.Response(529, json={"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        events({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    ],
+    ids=["status", "event"],
+)
+async def test_usage_of_the_parts_before_a_failure_is_told(failing: httpx.Response) -> None:
+    adapter = played([message(SEARCH, stop="pause_turn", tokens=3), failing])
+    assembler = Assembler()
+    stream = adapter.stream(Request("house/m", (Message("user", "hi"),)), "m")
+
+    async def read() -> None:
+        async for chunk in stream:
+            assembler.feed(chunk)
+
+    with pytest.raises(LlmError) as caught:
+        await read()
+    assert caught.value.code == "OVERLOADED"
+    assert assembler.usage == TokenUsage(3, 3)
+    assert assembler.finish is None
+    with pytest.raises(StopAsyncIteration):
+        await stream.__anext__()
+
+
 async def test_pauses_have_an_end() -> None:
     seen: list[Any] = []
     responses = [message(SEARCH, stop="pause_turn") for _ in range(3)]

@@ -137,6 +137,6 @@ def print_cache_json(table: Mapping[str, CacheTotal]) -> None:
             {"count": len(same), **{key: value for key, value in attrs.asdict(same[0]).items() if key != "time"}}
             for same in total.kinds()
         ]
-        usage = attrs.asdict(total.usage)
+        usage = total.usage.record()
         record = {"session": name, "requests": total.requests, **usage, "hit_rate": total.rate, "breaks": broke}
         print(dumps(record).decode())

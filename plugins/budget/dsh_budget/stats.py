@@ -215,5 +215,5 @@ def _dollars(total: Total) -> str:
 def _print_json(table: dict[str, Total], by: str) -> None:
     for name, total in table.items():
         usd = None if total.unpriced == total.requests else total.usd
-        record: dict[str, Any] = {by: name, "requests": total.requests, **attrs.asdict(total.usage)}
+        record: dict[str, Any] = {by: name, "requests": total.requests, **total.usage.record()}
         print(dumps({**record, "usd": usd, "unpriced": total.unpriced, "untold": total.untold}).decode())

@@ -7,8 +7,8 @@ from typing import Any
 from dsh.errors import LlmError
 from dsh.jsonvalue import dumps
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
-from dsh.llm.http.failures import shorten, stream_failure
-from dsh.llm.http.wire import OpenBlock, counted, malformed, take_event
+from dsh.llm.http.failures import stream_failure
+from dsh.llm.http.wire import OpenBlock, complains, counted, malformed, odd_end, take_event
 from dsh.messages import Block, FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.dialect import Dialect
 from dsh_chat.usage import response_usage
@@ -18,6 +18,7 @@ __all__ = ["ResponsesTranslator"]
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHTS = ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
+_CUT = ("max_output_tokens", "max_tokens", "length")
 _PARTS = ("output_text", "refusal", "reasoning_text", "summary_text")
 
 
@@ -89,6 +90,9 @@ class ResponsesTranslator:
             # The item that says whose arguments these are may come behind them.
             key = self._key(wire)
             self._argue(self._find("tool-call", key) or self._open("tool-call", key, out), wire["delta"], out)
+        elif kind == "response.function_call_arguments.done":
+            if (block := self._find("tool-call", self._key(wire))) is not None:
+                self._complete(block, wire.get("arguments"), out)
         elif kind == "response.reasoning_summary_part.added":
             if wire.get("summary_index") and (block := self._find("reasoning", self._key(wire))):
                 self._say("reasoning", block.key, "\n\n", out)
@@ -108,7 +112,7 @@ class ResponsesTranslator:
     def _untyped(self, wire: Any, out: list[Chunk]) -> None:
         """An answer that was not streamed, or a complaint in its place."""
         if wire.get("error") or wire.get("object") != "response":
-            if not {"error", "detail", "message"} & wire.keys():
+            if "error" not in wire and not complains(wire):
                 raise malformed(self._provider, wire)
             raise stream_failure(self._provider, wire)
         self._end(wire, out)
@@ -117,10 +121,14 @@ class ResponsesTranslator:
         self._response = response
         if response.get("error") or response.get("status") == "failed":
             raise stream_failure(self._provider, response)
-        if not self._blocks:
-            # Some services tell in the end alone what the answer is.
-            for index, item in enumerate(response.get("output") or ()):
+        # Some services tell in the end alone what the answer is, or some of it.
+        nothing, calls = not self._blocks, {block.id for block in self._blocks if block.kind == "tool-call"}
+        for index, item in enumerate(response.get("output") or ()):
+            if nothing:
                 self._item({"item": item, "output_index": index}, out)
+            elif item.get("type") == "function_call" and str(item.get("call_id") or item.get("id")) not in calls:
+                begun = self._find("tool-call", index)
+                self._item({"item": item, "output_index": index if begun and not begun.id else ("end", index)}, out)
         self._failure = None
         self.done = True
 
@@ -155,6 +163,15 @@ class ResponsesTranslator:
         if piece:
             out.append(ToolCallDelta(block.index, block.id, block.name or None, block.join(piece)))
 
+    def _complete(self, block: _Block, arguments: Any, out: list[Chunk]) -> None:
+        """Take over the arguments of a call as a whole, of which some pieces may not have come."""
+        whole = arguments if isinstance(arguments, str) else dumps(arguments).decode() if arguments else ""
+        so_far = block.text()
+        if whole.startswith(so_far):
+            self._argue(block, whole[len(so_far) :], out)
+        elif whole:
+            block.pieces, block.carry = [whole], ""
+
     def _item(self, wire: dict[str, Any], out: list[Chunk]) -> None:
         """An item as a whole; what its deltas did not bring is taken from it."""
         item, key = wire["item"], self._key(wire)
@@ -163,9 +180,7 @@ class ResponsesTranslator:
             block = self._find("tool-call", key)
             if block is None or not block.id:
                 block = self._open_call(wire, out)
-            if not block.pieces:
-                arguments = item.get("arguments") or ""
-                self._argue(block, arguments if isinstance(arguments, str) else dumps(arguments).decode(), out)
+            self._complete(block, item.get("arguments"), out)
             return
         mine = {"message": "text", "reasoning": "reasoning"}.get(kind)
         if mine is None:
@@ -188,15 +203,10 @@ class ResponsesTranslator:
 
     def _reason(self) -> FinishReason:
         why = (self._response.get("incomplete_details") or {}).get("reason")
-        if why == "max_output_tokens":
+        if why in _CUT or (why is None and self._response.get("status") == "incomplete"):
             return FinishReason("max-tokens")
-        if why == "content_filter":
-            text = f"{self._provider} withheld the answer for what is in it ({why})"
-            return FinishReason("error", text, "CONTENT_FILTER")
         if why or self._response.get("status") not in (None, "completed"):
-            why = str(why or self._response["status"])
-            text = f"{self._provider} ended the answer with the reason {shorten(why, 80)!r}"
-            return FinishReason("error", text, shorten(why.upper(), 80))
+            return odd_end(self._provider, str(why or self._response["status"]))
         if any(block.kind == "tool-call" for block in self._blocks):
             return FinishReason("tool-calls")
         return FinishReason("refusal" if self._refused else "stop")

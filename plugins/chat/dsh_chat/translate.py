@@ -9,9 +9,9 @@ import orjson
 from dsh.errors import LlmError
 from dsh.jsonvalue import dumps, loads
 from dsh.llm.chunks import BlockEnd, BlockStart, Chunk, Finish, ReasoningDelta, TextDelta, ToolCallDelta, Usage
-from dsh.llm.http.failures import shorten, stream_failure
+from dsh.llm.http.failures import stream_failure
 from dsh.llm.http.sse import ErrorData
-from dsh.llm.http.wire import OpenBlock, counted, malformed, parse
+from dsh.llm.http.wire import OpenBlock, complains, counted, malformed, odd_end, understood
 from dsh.messages import FinishReason, Reasoning, Text, ToolCallBlock
 from dsh_chat.dialect import Dialect
 from dsh_chat.usage import UsageReader
@@ -24,14 +24,21 @@ _FINISHES = {
     "eos": "stop",
     "eos_token": "stop",
     "stop_sequence": "stop",
+    "completed": "stop",
     "tool_calls": "tool-calls",
+    "tool_call": "tool-calls",
+    "tool_use": "tool-calls",
     "function_call": "tool-calls",
     "length": "max-tokens",
     "max_tokens": "max-tokens",
+    "max_output_tokens": "max-tokens",
     "model_length": "max-tokens",
+    "model_context_window_exceeded": "max-tokens",
 }
-_REFUSALS = ("content_filter", "sensitive", "safety", "blocked", "prohibited_content")
 _FIRST = (0, None, "0")
+_TEXTS = ("text", "output_text")
+_DETAILS = "reasoning_details"
+"""Where routers put thoughts in pieces of several kinds, mostly beside the text of them, sometimes alone."""
 PLAIN = Dialect()
 
 
@@ -77,7 +84,9 @@ class Translator:
             if payload.startswith(b"[DONE]"):
                 self.done = True
                 return
-            wire = parse(self._provider, payload)
+            wire = understood(self._provider, payload)
+        if wire.__class__ is not dict:
+            wire = understood(self._provider, payload)
         self.take(wire, out, payload.__class__ is ErrorData)
 
     def take(self, wire: Any, out: list[Chunk], failed: bool = False) -> None:
@@ -87,19 +96,20 @@ class Translator:
             if failed or wire.get("error") or (choices is None and self._is_complaint(wire)):
                 raise stream_failure(self._provider, wire)
             if usage := wire.get("usage"):
-                self._usage = usage
+                self._count(usage)
             for choice in choices or ():
                 if choice.get("index") not in _FIRST:
                     continue
                 delta = choice.get("delta")
                 if delta is None:
-                    delta = self._whole(choice.get("message"))
+                    delta = self._whole(choice)
                 if delta:
                     self._delta(delta, out)
                 if reason := choice.get("finish_reason"):
                     self._finish = str(reason)
                     # Groq has its counters in a place of their own, and Moonshot in this one.
-                    self._usage = self._usage or (wire.get("x_groq") or {}).get("usage") or choice.get("usage")
+                    if not self._usage:
+                        self._count((wire.get("x_groq") or {}).get("usage") or choice.get("usage"))
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise malformed(self._provider, wire) from error
 
@@ -126,16 +136,17 @@ class Translator:
         out.append(Finish(self._reason()))
         return out
 
+    def _count(self, usage: Any) -> None:
+        """Take over counters, which are totals: the last ones hold, unless there is nothing in them but zeros."""
+        if usage and (not self._usage or not isinstance(usage, dict) or _says_anything(usage)):
+            self._usage = usage
+
     def _reason(self) -> FinishReason:
         if self._finish is None:
             return FinishReason("tool-calls" if self._calls else "stop")
         kind = _FINISHES.get(self._finish.lower())
-        if self._finish.lower() in _REFUSALS:
-            text = f"{self._provider} withheld the answer for what is in it ({shorten(self._finish, 80)})"
-            return FinishReason("error", text, "CONTENT_FILTER")
         if kind is None:
-            text = f"{self._provider} ended the answer with the reason {shorten(self._finish, 80)!r}"
-            return FinishReason("error", text, shorten(self._finish.upper(), 80))
+            return odd_end(self._provider, self._finish)
         return FinishReason("refusal" if self._refused and kind == "stop" else kind)
 
     def _delta(self, delta: dict[str, Any], out: list[Chunk]) -> None:
@@ -148,6 +159,12 @@ class Translator:
             if thought and thought.__class__ is str:
                 self._think(thought, out)
                 break
+        else:
+            if isinstance(details := delta.get(_DETAILS), list):
+                for piece in details:
+                    thought = (piece.get("text") or piece.get("summary")) if isinstance(piece, dict) else None
+                    if thought and isinstance(thought, str):
+                        self._think(thought, out)
         if self._dialect.sealed_field and (sealed := delta.get(self._dialect.sealed_field)):
             self._seal(sealed, out)
         if content:
@@ -156,8 +173,12 @@ class Translator:
             else:
                 self._parts(content, out)
         if calls := delta.get("tool_calls"):
-            for call in calls:
-                self._call(call, out)
+            for call in [calls] if isinstance(calls, dict) else calls:
+                if call is not None:
+                    self._call(call, out)
+        if function := delta.get("function_call"):
+            # The form before there were several calls in an answer.
+            self._call({"function": function}, out)
         if (refusal := delta.get("refusal")) and refusal.__class__ is str:
             self._refused = True
             self._say(refusal, out)
@@ -205,15 +226,19 @@ class Translator:
 
     def _parts(self, parts: Any, out: list[Chunk]) -> None:
         """Content that is a list of parts, thoughts among them."""
+        if isinstance(parts, dict) and parts.get("type") in _TEXTS:
+            parts = [parts]
         if not isinstance(parts, list):
             raise TypeError("content is neither text nor a list of parts")
         for part in parts:
+            if part is None:
+                continue
             if part.get("type") == "thinking":
                 thinking = part.get("thinking")
                 pieces = [thinking] if isinstance(thinking, str) else [p.get("text") for p in thinking or ()]
                 for piece in filter(None, pieces):
                     self._think(piece, out)
-            elif part.get("type") == "text" and part.get("text"):
+            elif part.get("type") in _TEXTS and part.get("text"):
                 self._say(part["text"], out)
 
     def _call(self, wire: dict[str, Any], out: list[Chunk]) -> None:
@@ -225,9 +250,12 @@ class Translator:
             arguments = ""
         elif not isinstance(arguments, str):
             arguments = dumps(arguments).decode()
-        block = self._find(wire.get("index"), call_id, name, arguments)
+        index = wire.get("index")
+        if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+            index = int(index)
+        block = self._find(index, call_id, name, arguments)
         if block is None:
-            block = self._open("tool-call", out, wire.get("index"))
+            block = self._open("tool-call", out, index)
             self._calls.append(block)
         block.id = call_id or block.id
         block.name = name or block.name
@@ -252,15 +280,32 @@ class Translator:
             return None if whole else last
         return last
 
-    def _whole(self, message: Any) -> Any:
+    def _whole(self, choice: dict[str, Any]) -> Any:
         """A message that was not streamed, as one delta."""
+        message = choice.get("message")
+        if message is None and isinstance(text := choice.get("text"), str):
+            return {"content": text}  # from a server that knows no messages
+        if isinstance(message, dict) and choice.get("finish_reason") and self._is_known(message):
+            return None
         if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
             calls = [{**call, "index": n} for n, call in enumerate(message["tool_calls"])]
             return {**message, "tool_calls": calls}
         return message
 
+    def _is_known(self, message: dict[str, Any]) -> bool:
+        """Whether `message`, behind an answer that came in pieces, says the same once more."""
+        text = "" if self._text is None else self._text.text()
+        ids = {block.id for block in self._calls}
+        calls = message.get("tool_calls") or ()
+        return bool(self._blocks) and (message.get("content") or "") == text and all(c.get("id") in ids for c in calls)
+
     def _is_complaint(self, wire: dict[str, Any]) -> bool:
-        return wire.get("object") == "error" or wire.get("type") == "error" or bool({"detail", "message"} & wire.keys())
+        return wire.get("object") == "error" or wire.get("type") == "error" or complains(wire)
+
+
+def _says_anything(usage: dict[str, Any]) -> bool:
+    """Whether any counter of `usage` is more than nothing."""
+    return any(value not in (None, 0, 0.0, "0", "") and not isinstance(value, dict | list) for value in usage.values())
 
 
 def _is_object(text: str) -> bool:

@@ -15,7 +15,7 @@ from dsh_chat.dialect import Dialect
 from dsh_chat.providers import Provider
 
 from dsh import LlmError, Message, Request
-from dsh.llm.chunks import Chunk, Finish, TextDelta
+from dsh.llm.chunks import Chunk, Finish, TextDelta, Usage
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -299,6 +299,95 @@ async def test_closing_early_closes_the_connection_without_waiting(server: Serve
         await anext(stream)
 
 
+@pytest.mark.parametrize("head", [b"SSH-2.0-OpenSSH_9\r\n", b"<html>hi</html>", b"\0\0\6\4\0", b"HTTQ"])
+async def test_server_that_speaks_no_http_and_leaves_is_named(server: Server, head: bytes) -> None:
+    server.scripts = [[head, "close"]]
+    error = await failure(adapter_for(server))
+    assert (error.code, error.retryable) == ("MALFORMED_RESPONSE", False)
+    assert "base URL" in str(error)
+
+
+@pytest.mark.parametrize("head", [b"", b"H", b"HTTP/1.1 20", b"HTTP/1.1 200 OK\r\ncontent-"])
+async def test_head_that_breaks_off_may_come_whole_the_next_time(server: Server, head: bytes) -> None:
+    server.scripts = [[head, "close"]]
+    error = await failure(adapter_for(server))
+    assert (error.code, error.retryable) == ("STREAM_CLOSED", True)
+
+
+async def test_unknown_fields_before_the_first_event_are_passed_over(server: Server) -> None:
+    server.scripts = [[HEAD, chunk(b"id\nwho: knows\n" + event({"content": "x"})), STOP, END]]
+    assert text_in(await ask(adapter_for(server))) == "x"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("insufficient_system_resource", "OVERLOADED"),
+        ("network_error", "SERVER"),
+        ("malformed_function_call", "TOOL_USE_FAILED"),
+    ],
+)
+async def test_end_that_is_a_failure_may_go_well_the_next_time(server: Server, reason: str, code: str) -> None:
+    usage = chunk(b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n')
+    server.scripts = [[HEAD, chunk(event({"reasoning_content": "hm"})), chunk(event({}, reason)), usage, DONE, END]]
+    adapter = adapter_for(server)
+    seen: list[Chunk] = []
+
+    async def listen() -> None:
+        async for part in adapter.stream(Request("house/m", (Message("user", "hi"),)), "m"):
+            seen.append(part)  # noqa: PERF401  # what came before the error is wanted
+
+    with pytest.raises(LlmError) as caught:
+        await listen()
+    assert (caught.value.code, caught.value.retryable) == (code, True)
+    assert reason in str(caught.value)
+    # It has to be paid for all the same.
+    assert [part.usage.input_tokens for part in seen if isinstance(part, Usage)] == [7]
+    assert not any(isinstance(part, Finish) for part in seen)
+
+
+@pytest.mark.parametrize("status", [b"201 Created", b"203 x"])
+async def test_statuses_of_gateways_are_an_answer(server: Server, status: bytes) -> None:
+    server.scripts = [[HEAD.replace(b"200 OK", status), *answer("x")[1:]]]
+    assert text_in(await ask(adapter_for(server))) == "x"
+
+
+@pytest.mark.parametrize("status", [b"202 x", b"204 x", b"206 x", b"226 x"])
+async def test_statuses_without_an_answer_are_none(server: Server, status: bytes) -> None:
+    server.scripts = [[b"HTTP/1.1 %s\r\ncontent-length: 0\r\n\r\n" % status]]
+    error = await failure(adapter_for(server))
+    assert (error.code, error.retryable, error.status) == ("MALFORMED_RESPONSE", False, int(status[:3]))
+    assert "base URL" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "status", "said"),
+    [
+        (b"upstream connect error", "MALFORMED_RESPONSE", None, "upstream connect error"),
+        (b"null", "MALFORMED_RESPONSE", None, "null"),
+        (b'{"code":401,"msg":"token expired"}', "AUTH", 401, "token expired"),
+        (b'{"base_resp":{"status_code":1004,"status_msg":"login fail"}}', "SERVER", None, "login fail"),
+        (b'{"success":false,"errors":[{"message":"no such thing"}]}', "SERVER", None, "no such thing"),
+        (b'{"error":"model not found"}', "NOT_FOUND", 404, "model not found"),
+        (b'[{"error":{"code":503,"message":"busy"}}]', "OVERLOADED", 503, "busy"),
+        (b'data: [{"error":{"code":429,"message":"slow"}}]\n\n', "RATE_LIMIT", 429, "slow"),
+        (b"event: error\ndata: it broke\n\n", "SERVER", None, "it broke"),
+        (b'event: error\ndata: "it broke"\n\n', "SERVER", None, "it broke"),
+        (b"data: it broke\n\n", "MALFORMED_RESPONSE", None, "it broke"),
+        (b"dat", "STREAM_CLOSED", None, "before it was finished"),
+        (b"\xef\xbb\xbf", "STREAM_CLOSED", None, "before it was finished"),
+        (b": hello\n\n", "STREAM_CLOSED", None, "before it was finished"),
+    ],
+)
+async def test_errors_inside_an_answer_say_what_is_wrong(
+    server: Server, body: bytes, code: str, status: int | None, said: str
+) -> None:
+    server.scripts = [[HEAD, chunk(body), END]]
+    error = await failure(adapter_for(server))
+    assert (error.code, error.status) == (code, status)
+    assert said in str(error)
+
+
 @pytest.mark.parametrize("ending", ["close", "reset"])
 async def test_body_that_breaks_off_is_an_error_after_what_came(server: Server, ending: str) -> None:
     server.scripts = [[HEAD, *say("some", " text"), 0.01, ending]]
@@ -328,6 +417,14 @@ async def test_silence_is_a_timeout(server: Server) -> None:
 async def test_answer_is_over_when_a_finished_stream_falls_silent(server: Server) -> None:
     server.scripts = [[HEAD, *say("x"), STOP, trio.sleep_forever]]
     chunks = await ask(adapter_for(server, between=0.05))
+    assert isinstance(chunks[-1], Finish)
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+async def test_answer_is_over_when_a_service_leaves_behind_its_end(server: Server, ending: str) -> None:
+    server.scripts = [[HEAD, *say("x"), STOP, 0.01, ending]]
+    chunks = await ask(adapter_for(server))
+    assert text_in(chunks) == "x"
     assert isinstance(chunks[-1], Finish)
 
 

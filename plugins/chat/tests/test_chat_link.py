@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import subprocess
@@ -128,11 +129,25 @@ async def test_compressed_answers_and_errors_are_read(encoding: str, compress: C
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
-@pytest.mark.parametrize("status", [200, 500])
-async def test_compression_that_is_not_known_is_refused(encoding: str, status: int) -> None:
+@pytest.mark.parametrize(("status", "code"), [(200, "MALFORMED_RESPONSE"), (500, "SERVER"), (401, "AUTH")])
+async def test_compression_that_is_not_known_is_refused(encoding: str, status: int, code: str) -> None:
     with pytest.raises(LlmError, match=encoding) as caught:
         await ask(lambda request: httpx.Response(status, headers={"content-encoding": encoding}, stream=InPieces(b"x")))
-    assert caught.value.code == "MALFORMED_RESPONSE"
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("cuts", [(5,), (20, 40), (1,)])
+async def test_gzip_may_end_and_begin_anew(cuts: tuple[int, ...]) -> None:
+    edges = [0, *cuts, len(HELLO)]
+    body = b"".join(gzip.compress(HELLO[a:b]) for a, b in itertools.pairwise(edges))
+    chunks = await ask(lambda request: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=InPieces(body)))
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)] == ["hello"]
+
+
+async def test_what_is_behind_a_compressed_answer_is_nothing() -> None:
+    body = gzip.compress(HELLO) + b"\0" * 20 + b"padding"
+    chunks = await ask(lambda request: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=InPieces(body)))
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)] == ["hello"]
 
 
 @pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(HELLO)[:30] + b"damage" * 10], ids=["none", "torn"])

@@ -316,5 +316,6 @@ async def test_tls_to_a_plain_server_is_unavailable(nursery: trio.Nursery) -> No
     listeners = await nursery.start(trio.serve_tcp, plain, 0)
     error = await failure(Provider("house", f"https://127.0.0.1:{listeners[0].socket.getsockname()[1]}"))
 
-    assert error.code == "UNAVAILABLE"
+    assert (error.code, error.retryable) == ("UNAVAILABLE", False)
     assert "TLS" in str(error)
+    assert "scheme" in str(error)

@@ -253,6 +253,55 @@ async def test_what_the_end_alone_tells_is_the_answer() -> None:
     assert assembler.content() == (Text("a"), ToolCallBlock("1", "work", '{"n":1}'))
 
 
+async def test_a_call_that_the_end_alone_tells_is_not_lost() -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": "a"}]}
+    call = {"type": "function_call", "call_id": "1", "name": "work", "arguments": "{}"}
+    text = event("output_text.delta", output_index=0, delta="a")
+    end = event("completed", response={"output": [message, call]})
+    assembler, _ = await assemble(text, end)
+    assert assembler.content() == (Text("a"), ToolCallBlock("1", "work", "{}"))
+    assert assembler.finish is not None
+    assert assembler.finish.kind == "tool-calls"
+
+    done = event("output_item.done", output_index=1, item=call)
+    assembler, _ = await assemble(text, done, end)
+    assert assembler.content() == (Text("a"), ToolCallBlock("1", "work", "{}"))
+
+    pieces = event("function_call_arguments.delta", output_index=1, delta="{}")
+    assembler, _ = await assemble(text, pieces, end)
+    assert assembler.content() == (Text("a"), ToolCallBlock("1", "work", "{}"))
+
+
+@pytest.mark.parametrize("told_by", ["arguments", "item"])
+@pytest.mark.parametrize("so_far", ["", '{"a"', '{"b"', '{"a":1}'])
+async def test_arguments_as_a_whole_are_those_that_count(told_by: str, so_far: str) -> None:
+    item = {"type": "function_call", "call_id": "1", "name": "work", "arguments": ""}
+    whole = '{"a":1}'
+    last = (
+        event("function_call_arguments.done", output_index=0, arguments=whole)
+        if told_by == "arguments"
+        else event("output_item.done", output_index=0, item={**item, "arguments": whole})
+    )
+    assembler, _ = await assemble(
+        event("output_item.added", output_index=0, item=item),
+        event("function_call_arguments.delta", output_index=0, delta=so_far),
+        last,
+        event("completed", response={"status": "completed"}),
+    )
+    assert assembler.content() == (ToolCallBlock("1", "work", whole),)
+
+
+@pytest.mark.parametrize("details", [None, {}, {"reason": "max_output_tokens"}, {"reason": "max_tokens"}])
+async def test_an_answer_that_is_not_complete_was_cut(details: Any) -> None:
+    response = {"status": "incomplete", "incomplete_details": details}
+    assembler, error = await assemble(
+        event("output_text.delta", output_index=0, delta="a"), event("incomplete", response=response)
+    )
+    assert error is None
+    assert assembler.finish is not None
+    assert assembler.finish.kind == "max-tokens"
+
+
 async def test_arguments_may_come_before_the_call_that_they_are_for() -> None:
     item = {"type": "function_call", "call_id": "1", "name": "work", "arguments": "{}"}
     assembler, _ = await assemble(

@@ -364,3 +364,134 @@ def test_counts_are_found_where_services_put_them_and_as_they_write_them(place: 
     last: dict[str, Any] = {"choices": [{"index": "0", "delta": {"content": "hi"}, "finish_reason": "stop"}]}
     ({"event": last, "choice": last["choices"][0], "x_groq": last.setdefault("x_groq", {})}[place])["usage"] = usage
     assert Usage(TokenUsage(10, 3, cache_read_tokens=2)) in translate(last)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {},
+        {"prompt_tokens": None, "completion_tokens": None},
+        {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}},
+        {"prompt_tokens": "0", "completion_tokens": 0.0, "total_tokens": 0},
+    ],
+)
+def test_counts_of_nothing_do_not_take_the_place_of_counts(last: dict[str, Any]) -> None:
+    counts = {"prompt_tokens": 5, "completion_tokens": 2}
+    chunks = translate(wire({"content": "x"}, usage=counts), wire(finish="stop"), {"choices": [], "usage": last})
+    assert chunks[-2] == Usage(TokenUsage(5, 2))
+
+
+def test_nothing_but_zeros_is_told_where_nothing_else_is() -> None:
+    zeros = {"prompt_tokens": 0, "completion_tokens": 0}
+    assert translate(wire({"content": "x"}, "stop", usage=zeros))[-2] == Usage(TokenUsage(0, 0))
+
+
+def test_a_call_in_the_form_of_old_is_a_call() -> None:
+    chunks = translate(
+        wire({"role": "assistant", "content": None, "function_call": {"name": "t", "arguments": ""}}),
+        wire({"function_call": {"arguments": '{"a"'}}),
+        wire({"function_call": {"arguments": ": 1}"}}),
+        wire({"function_call": None}, "function_call"),
+    )
+    assert chunks[-2:] == [
+        BlockEnd(0, ToolCallBlock("call-0", "t", '{"a": 1}')),
+        Finish(FinishReason("tool-calls")),
+    ]
+    message = {"role": "assistant", "content": "hi", "function_call": {"name": "t", "arguments": '{"a": 1}'}}
+    chunks = translate({"choices": [{"index": 0, "message": message, "finish_reason": "function_call"}]})
+    assert chunks[-2] == BlockEnd(1, ToolCallBlock("call-1", "t", '{"a": 1}'))
+
+
+@pytest.mark.parametrize("indices", [(0, "0"), ("0", 0), ("1", "1"), (0, 0.0)])
+def test_an_index_is_the_same_as_number_and_as_text(indices: tuple[Any, Any]) -> None:
+    one, two = (part(text, index=index) for text, index in zip(('{"a"', ": 1}"), indices, strict=True))
+    assert calls({**one, "id": "a", "function": {"name": "t", "arguments": '{"a"'}}, two) == [("a", "t", '{"a": 1}')]
+
+
+@pytest.mark.parametrize("fragments", [part("{}", call_id="a", name="t"), [None, part("{}", call_id="a", name="t")]])
+def test_calls_that_are_no_clean_list_are_calls(fragments: Any) -> None:
+    chunks = translate(wire({"tool_calls": fragments}), wire(finish="tool_calls"))
+    assert BlockEnd(0, ToolCallBlock("a", "t", "{}")) in chunks
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[{"type": "output_text", "text": "hi"}], [None, {"type": "text", "text": "hi"}], {"type": "text", "text": "hi"}],
+)
+def test_parts_of_other_kinds_are_text(content: Any) -> None:
+    assert translate(wire({"content": content}, "stop"))[-2] == BlockEnd(0, Text("hi"))
+
+
+@pytest.mark.parametrize(
+    ("wire_reason", "kind"),
+    [
+        ("tool_use", "tool-calls"),
+        ("TOOL_CALL", "tool-calls"),
+        ("completed", "stop"),
+        ("max_output_tokens", "max-tokens"),
+        ("model_context_window_exceeded", "max-tokens"),
+    ],
+)
+def test_ends_as_other_services_call_them(wire_reason: str, kind: str) -> None:
+    assert finish_of(translate(wire({"content": "x"}, wire_reason))) == FinishReason(kind)
+
+
+@pytest.mark.parametrize(
+    ("wire_reason", "code"),
+    [
+        ("insufficient_system_resource", "OVERLOADED"),
+        ("network_error", "SERVER"),
+        ("MALFORMED_FUNCTION_CALL", "TOOL_USE_FAILED"),
+        ("sensitive", "CONTENT_FILTER"),
+        ("RECITATION", "CONTENT_FILTER"),
+    ],
+)
+def test_an_end_that_is_a_failure_has_the_code_of_such_failures(wire_reason: str, code: str) -> None:
+    reason = finish_of(translate(wire({"content": "x"}, wire_reason)))
+    assert (reason.kind, reason.code) == ("error", code)
+    assert wire_reason in (reason.message or "")
+
+
+def test_a_message_behind_its_pieces_says_nothing_new() -> None:
+    whole = {"role": "assistant", "content": "hi", "tool_calls": [part("{}", call_id="a", name="t")]}
+    chunks = translate(
+        wire({"content": "h"}),
+        wire({"content": "i", "tool_calls": [part("{}", index=0, call_id="a", name="t")]}),
+        {"choices": [{"index": 0, "message": whole, "finish_reason": "tool_calls"}]},
+    )
+    assert chunks[-3:] == [
+        BlockEnd(0, Text("hi")),
+        BlockEnd(1, ToolCallBlock("a", "t", "{}")),
+        Finish(FinishReason("tool-calls")),
+    ]
+
+
+def test_messages_that_bring_the_pieces_are_not_taken_for_a_repetition() -> None:
+    def piece(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "message": {"content": text, **more}, "finish_reason": finish}]}
+
+    assert translate(piece("ha"), piece("ha"), piece("!", "stop"))[-2] == BlockEnd(0, Text("haha!"))
+    chunks = translate(piece("ha"), piece("", "tool_calls", tool_calls=[part("{}", call_id="a", name="t")]))
+    assert chunks[-2] == BlockEnd(1, ToolCallBlock("a", "t", "{}"))
+
+
+def test_the_text_of_a_server_that_knows_no_messages_is_not_lost() -> None:
+    one, two = (
+        {"choices": [{"index": 0, "text": text, "finish_reason": end}]} for text, end in (("a", None), ("b", "stop"))
+    )
+    assert translate(one, two)[-2] == BlockEnd(0, Text("ab"))
+
+
+def test_thoughts_that_come_in_details_alone_are_thoughts() -> None:
+    def details(*pieces: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return wire({"content": "", "reasoning_details": list(pieces), **more})
+
+    chunks = translate(
+        details({"type": "reasoning.text", "text": "so ", "index": 0}),
+        details({"type": "reasoning.summary", "summary": "it is", "index": 0}),
+        details({"type": "reasoning.text", "text": "", "signature": "c2ln", "index": 0}),
+        details({"type": "reasoning.encrypted", "data": "x", "index": 1}),
+        details({"type": "reasoning.text", "text": "!", "index": 0}, reasoning="!"),
+        wire({"content": "hi", "reasoning_details": None}, "stop"),
+    )
+    assert chunks[-3:-1] == [BlockEnd(0, Reasoning("so it is!")), BlockEnd(1, Text("hi"))]

@@ -20,6 +20,8 @@ __all__ = ["Pins", "gather"]
 
 LATEST = 3
 """How many of a person's last messages stay beside the first."""
+MUCH = 0.5
+"""The part of what is kept that one thing a plugin had added may be, such as a file that was attached to a prompt."""
 FILES = 20
 """How many paths are named."""
 WRITERS = ("write", "edit", "multi_edit", "apply_patch", "notebook_edit")
@@ -53,6 +55,10 @@ class Pins:
             room: characters; where they are too few, what can be found out again is left out first.
         """
         text = "\n\n".join(self._parts())
+        if len(text) > room:
+            # What would push out everything else can be looked up again.
+            self.contexts = [context for context in self.contexts if len(context) <= room * MUCH]
+            text = "\n\n".join(self._parts())
         while len(text) > room and self._drop():
             text = "\n\n".join(self._parts())
         return text

@@ -245,6 +245,8 @@ class Summariser:
         if answer.finish is not None and answer.finish.kind == "max-tokens":
             limit, self.cut = self._answer(), True
             return f"it was cut off at {limit} tokens; be shorter"
+        if answer.finish is not None and answer.finish.kind == "refusal":
+            return "it refused; nothing is asked for but what has been done and what is left to do"
         if any(isinstance(block, ToolCallBlock) for block in content):
             return "it called a tool; write text only"
         if not text:

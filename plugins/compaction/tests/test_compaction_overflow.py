@@ -139,6 +139,7 @@ async def test_c04_it_is_not_tried_turn_after_turn(writer: Any, talk: Any) -> No
         (cut("half a summ"), "cut off"),
         (text("  \n"), "no text"),
         (reply("I go on", calls=[("s1", "words", {})]), "called a tool"),
+        (reply("I cannot help with that.", finish="refusal"), "refused"),
         (text("word " * 5000), "not shorter"),
     ],
 )

@@ -149,6 +149,21 @@ async def test_context_of_plugins_that_instruct_stays(writer: Any, talk: Any) ->
     assert ("never touch the folder vendor" in first, "it rains" in first) == (True, False)
 
 
+async def test_an_attached_file_pushes_nothing_out_of_what_stays(writer: Any, talk: Any) -> None:
+    edits = tool_of("edit", lambda call: "one two three " * 100)
+    replies = [call("edit", {"file_path": f"/work/f{number}"}, id=f"c{number}") for number in range(14)]
+    model = writer(*replies, text("done"))
+    async with talk(model, plugins={"edits": edits}) as agent:
+        agent.inject("never touch the folder vendor", PluginSource("instructions"))
+        agent.inject("<attachment>" + "y" * 3000 + "</attachment>", PluginSource("instructions"))
+        await agent.run("do it")
+    first = text_of(model.steps[-1].messages[0].content)
+    assert "never touch the folder vendor" in first
+    assert "- /work/f5" in first
+    assert "- /work/f0\n" in first + "\n"
+    assert "<attachment>" not in first
+
+
 # -- old results
 
 

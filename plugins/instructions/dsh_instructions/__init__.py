@@ -65,13 +65,13 @@ def tools_post_execute(agent: Agent | None, call: ToolCall, result: ToolResult) 
         return None
     from .nested import NESTED, Nested, touched
 
-    path = touched(call, Path(cwd))
-    if path is None:
+    paths = touched(call, Path(cwd))
+    if not paths:
         return None
     nested = agent.stash.get(NESTED, None)
     if nested is None:
         nested = agent.stash[NESTED] = Nested(_configs[agent.harness], Path(cwd), Path.home())
-    folders = nested.folders(path)
+    folders = list(dict.fromkeys(folder for path in paths for folder in nested.folders(path)))
     if not folders:
         return None
     from .documents import rendered

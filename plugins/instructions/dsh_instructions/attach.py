@@ -28,7 +28,7 @@ TOGETHER = 4
 """How many times the limit of one attachment all of a prompt may have."""
 
 _MENTION = re.compile(
-    r"""(?:(?<=[\s(\[{"'])|^)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"'`@,;()\[\]{}]+))""", re.MULTILINE
+    r"""(?:(?<=[\s(\[{"'])|^)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>(?:\\[ ]|[^\s"'`@,;()\[\]{}])+))""", re.MULTILINE
 )
 _AFTER = ".:!?*_"
 
@@ -74,7 +74,7 @@ def mentions(text: str, cwd: Path) -> list[Mention]:
 def _spellings(match: re.Match[str]) -> list[str]:
     if match["quoted"] is not None:
         return [match["quoted"]]
-    plain = match["plain"]
+    plain = match["plain"].replace("\\ ", " ")
     shorter = plain.rstrip(_AFTER)
     return [plain, shorter] if shorter and shorter != plain else [plain]
 

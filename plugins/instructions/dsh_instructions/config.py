@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import ge
 
 __all__ = ["InstructionsConfig"]
 
@@ -22,9 +23,9 @@ class InstructionsConfig:
     """
 
     names: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md")
-    max_file_bytes: int = 48 * 1024
-    max_total_bytes: int = 160 * 1024
-    import_depth: int = 5
+    max_file_bytes: int = field(default=48 * 1024, validator=ge(1))
+    max_total_bytes: int = field(default=160 * 1024, validator=ge(0))
+    import_depth: int = field(default=5, validator=ge(0))
     nested: bool = True
     attach: bool = True
-    max_attachment_bytes: int = 64 * 1024
+    max_attachment_bytes: int = field(default=64 * 1024, validator=ge(1))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NESTED", "Nested", "touched"]
 
+WORDS = 100
+"""Words of a command that are looked at."""
+_WORD = re.compile(r"""'(?P<single>[^'\n]*)'|"(?P<double>[^"\n]*)"|(?P<plain>[^\s'"`;&|<>()$=]+)""")
 _SHOWN = re.compile(r'^<instructions path="(?P<path>[^"]*)">$', re.MULTILINE)
 
 
@@ -41,7 +45,7 @@ class Nested:
 
     def folders(self, path: Path) -> list[Path]:
         """The folders whose instructions hold for `path` and were not read at the start, top first."""
-        folder = Path(os.path.realpath(path.parent))
+        folder = Path(os.path.realpath(path if os.path.isdir(path) else path.parent))
         root = Path(os.path.realpath(self.root))
         known = set(folders_between(root, Path(os.path.realpath(self.cwd))))
         return [one for one in folders_between(root, folder) if one not in known and self._has_any(one)]
@@ -69,15 +73,43 @@ class Nested:
 NESTED: StashKey[Nested] = StashKey("instructions: folders below")
 
 
-def touched(call: ToolCall, cwd: Path) -> Path | None:
-    """The file that a call reads or writes; None where it says of none."""
+def touched(call: ToolCall, cwd: Path) -> list[Path]:
+    """The files and folders that a call reads or writes, in the order in which it names them; as far as it says so.
+
+    Of a command, that is every word that is one; `cd` and a parameter ``workdir`` say what the words behind start from.
+    """
     tool = call.tool
-    if tool is None or tool.effect not in ("read", "write") or tool.subject is None:
-        return None
-    path = call.arguments.get(tool.subject)
-    if not isinstance(path, str) or not path.strip() or "\0" in path:
-        return None
-    return Path(os.path.normpath(cwd / Path(os.path.expanduser(path))))
+    if tool is None or tool.subject is None or tool.effect not in ("read", "write", "execute"):
+        return []
+    text = call.arguments.get(tool.subject)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        return []
+    if tool.effect == "execute":
+        start = call.arguments.get("workdir")
+        return list(_named(text, cwd / start if isinstance(start, str) and "\0" not in start else cwd))
+    return [_path(text, cwd)]
+
+
+def _path(text: str, base: Path) -> Path:
+    return Path(os.path.normpath(base / os.path.expanduser(text)))
+
+
+def _named(command: str, base: Path) -> Iterator[Path]:
+    """What the words of a command name that is there, and where it runs."""
+    yield Path(os.path.normpath(base))
+    before = ""
+    for match in itertools.islice(_WORD.finditer(command), WORDS):
+        word = match["single"] or match["double"] or match["plain"] or ""
+        path = _path(word, base)
+        try:
+            found = bool(word) and os.path.lexists(path)
+        except (OSError, ValueError):
+            found = False
+        if found:
+            yield path
+            if before == "cd":
+                base = path
+        before = word
 
 
 def _visible(agent: Agent) -> set[str]:

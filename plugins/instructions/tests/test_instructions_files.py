@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dsh_instructions
 import pytest
@@ -14,12 +16,13 @@ from dsh_instructions.documents import Loader, imports, start_documents
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh import Agent
+from dsh import Agent, Tool
 from dsh.config import Config
 from dsh.llm.scripted import ScriptedModel
 from dsh.messages import text_of
 from dsh.session.events import ContextMessage, RequestHeader
 from dsh.testing import call, memory_agent, plugin_of, text
+from dsh.tools.tool import Tools
 
 CONFIGS = Path(__file__).parents[3] / "../shared/configs/agents-md"
 INSTALLED = {"instructions": dsh_instructions}
@@ -446,3 +449,83 @@ async def test_attaching_can_be_turned_off(project: Path) -> None:
     async with memory_agent(text("ok"), plugins=INSTALLED, cwd=str(project), config=config) as agent:
         await agent.run("@a.txt")
         assert await contexts(agent) == []
+
+
+SHELL = Tool(
+    "sh",
+    "Runs a command.",
+    {"type": "object", "properties": {"command": {"type": "string"}, "workdir": {"type": "string"}}},
+    lambda arguments, call: "ok",
+    effect="execute",
+    subject="command",
+)
+SEARCH = Tool(
+    "search",
+    "Searches a folder.",
+    {"type": "object", "properties": {"path": {"type": "string"}}},
+    lambda arguments, call: "ok",
+    effect="read",
+    subject="path",
+)
+
+
+def naming(tools: Tools) -> None:
+    tools.add(SHELL)
+    tools.add(SEARCH)
+
+
+NAMING = plugin_of(tools_register=naming)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("search", {"path": "src"}, ["src"]),
+        ("search", {"path": "src/deep"}, ["src", "src/deep"]),
+        ("search", {"path": "."}, []),
+        ("sh", {"command": "cat src/b.py"}, ["src"]),
+        ("sh", {"command": "ls src/deep | wc -l"}, ["src", "src/deep"]),
+        ("sh", {"command": "cd src && cat deep/c.py"}, ["src", "src/deep"]),
+        ("sh", {"command": "cd src; make"}, ["src"]),
+        ("sh", {"command": "grep -n 'x' \"other folder/d.py\""}, ["other folder"]),
+        ("sh", {"command": "make", "workdir": "src"}, ["src"]),
+        ("sh", {"command": "cat deep/c.py", "workdir": "src"}, ["src", "src/deep"]),
+        ("sh", {"command": "cat >src/new.py </dev/null"}, []),
+        ("sh", {"command": "cat deep/c.py"}, []),
+        ("sh", {"command": "echo src/missing.py ../elsewhere ~ / \\0 $(x) `y`"}, []),
+        ("sh", {"command": " ".join(["x"] * 300 + ["src/b.py"])}, []),
+    ],
+)
+async def test_a_folder_is_touched_by_whatever_names_it(
+    project: Path, name: str, arguments: dict[str, str], told: list[str]
+) -> None:
+    for folder in ("src", "src/deep", "other folder"):
+        put(project / folder / "AGENTS.md", f"of {folder}")
+    for file in ("src/b.py", "src/deep/c.py", "other folder/d.py"):
+        put(project / file, "pass\n")
+    plugins = {**INSTALLED, "naming": NAMING}
+    async with memory_agent(call(name, arguments), text("done"), plugins=plugins, cwd=str(project)) as agent:
+        await agent.run("go")
+        found = "\n".join(await contexts(agent))
+    assert re.findall(r'<instructions path="(.*)/AGENTS.md">', found) == told
+
+
+async def test_a_path_with_blanks_may_be_written_as_shells_do(project: Path) -> None:
+    put(project / "my notes.md", "noted")
+    put(project / "my", "not this")
+    async with memory_agent(text("ok"), plugins=INSTALLED, cwd=str(project)) as agent:
+        await agent.run("see @my\\ notes.md.")
+        (found,) = await contexts(agent)
+    assert '<attachment path="my notes.md">\nnoted' in found
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("max_file_bytes", 1), ("max_total_bytes", 0), ("import_depth", 0), ("max_attachment_bytes", 1)],
+)
+def test_no_limit_is_less_than_makes_sense(name: str, least: int) -> None:
+    limits: dict[str, Any] = {name: least - 1}
+    with pytest.raises(ValueError, match=name):
+        InstructionsConfig(**limits)
+    limits = {name: least}
+    assert getattr(InstructionsConfig(**limits), name) == least

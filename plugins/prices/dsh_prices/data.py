@@ -13,6 +13,9 @@ from dsh.models import ModelFacts, Price
 
 __all__ = ["DataPrice", "read"]
 
+HOUR = "cache_write_1h"
+"""What the data set calls what is written to a cache for an hour; older ones do not know it."""
+
 
 @frozen
 class DataPrice(Price):
@@ -28,7 +31,10 @@ class DataPrice(Price):
     def cost(self, usage: TokenUsage) -> float | None:
         """Dollars for one request, today; None if the data set cannot say."""
         found = _calculated(self.provider, self.model, usage)
-        return None if found is None else float(found.total_price)
+        if found is None:
+            return None
+        # Where the data set does not tell them apart, all that is written costs the same.
+        return float(found.total_price) + (self.hours(usage) if self.cache_write_1h is None else 0.0)
 
 
 def read() -> Callable[[str], ModelFacts | None] | None:
@@ -56,7 +62,8 @@ def _facts(provider: str, name: str) -> ModelFacts | None:
     price = None
     if into is not None and out is not None:
         read, written = (_dollars(getattr(prices, f"cache_{kind}_mtok", None)) for kind in ("read", "write"))
-        price = DataPrice(into, out, read, written, provider=provider, model=name)
+        hour = _dollars(getattr(prices, f"{HOUR}_mtok", None))
+        price = DataPrice(into, out, read, written, hour, provider=provider, model=name)
     window = found.model.context_window
     return ModelFacts(context_window=window if window and window > 0 else None, price=price)
 
@@ -73,6 +80,8 @@ def _calculated(provider: str, name: str, usage: TokenUsage) -> Any:
         "cache_read_tokens": read,
         "cache_write_tokens": written,
     }
+    if usage.cache_write_1h_tokens and hasattr(genai_prices.Usage(), f"{HOUR}_tokens"):
+        counts[f"{HOUR}_tokens"] = usage.cache_write_1h_tokens
     try:
         return genai_prices.calc_price(genai_prices.Usage(**counts), name, provider_id=provider)
     except (LookupError, ValueError):

@@ -51,6 +51,25 @@ def test_cached_input_is_counted_once_and_costs_less(look_up: Callable[[str], Mo
     assert price.cost(TokenUsage(0, 0, cache_read_tokens=1_000_000)) == pytest.approx(price.cache_read)
 
 
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "openrouter/anthropic/claude-sonnet-4.5"])
+def test_what_is_written_for_an_hour_costs_twice_as_much_as_other_input(
+    look_up: Callable[[str], ModelFacts | None], model: str
+) -> None:
+    facts = look_up(model)
+    assert facts is not None
+    price = facts.price
+    assert price is not None
+    assert price.cache_write is not None
+
+    parts = (0, 50_000, 100_000)
+    short, half, long = (
+        price.cost(TokenUsage(cache_write_tokens=100_000, cache_write_1h_tokens=hours)) for hours in parts
+    )
+    assert short == pytest.approx(price.cache_write / 10)
+    assert long == pytest.approx(2 * price.input / 10)
+    assert half == pytest.approx((price.cache_write + 2 * price.input) / 20)
+
+
 def test_a_price_with_steps_depends_on_the_length_of_the_prompt(look_up: Callable[[str], ModelFacts | None]) -> None:
     facts = look_up("google/gemini-2.5-pro")
     assert facts is not None

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field, frozen
+from attrs.validators import ge
 
 from dsh.jsonvalue import dumps, loads
 from dsh.messages import Text, ToolCallBlock
@@ -34,11 +35,11 @@ class RepeatsConfig:
         waiting: tools that look whether something has happened yet; and so does a command that sleeps.
     """
 
-    failing_remind: int = 3
-    failing_stop: int = 6
-    same_remind: int = 4
-    same_stop: int = 8
-    continuations: int = 10
+    failing_remind: int = field(default=3, validator=ge(0))
+    failing_stop: int = field(default=6, validator=ge(0))
+    same_remind: int = field(default=4, validator=ge(0))
+    same_stop: int = field(default=8, validator=ge(0))
+    continuations: int = field(default=10, validator=ge(0))
     ignore: tuple[str, ...] = ("todo_write",)
     waiting: tuple[str, ...] = ("bash_output",)
 

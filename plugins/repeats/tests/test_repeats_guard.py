@@ -280,3 +280,12 @@ def test_the_event_speaks(kind: str) -> None:
 
 def test_a_call_without_a_result_is_no_outcome() -> None:
     assert outcomes([]) == []
+
+
+@pytest.mark.parametrize("name", ["failing_remind", "failing_stop", "same_remind", "same_stop", "continuations"])
+def test_no_limit_is_less_than_nothing(name: str) -> None:
+    limits: dict[str, Any] = {name: -1}
+    with pytest.raises(ValueError, match=name):
+        RepeatsConfig(**limits)
+    limits = {name: 0}
+    assert getattr(RepeatsConfig(**limits), name) == 0

@@ -19,6 +19,7 @@ LIMIT = 256 * 1024
 """Bytes of a skill's file at most."""
 LONG = 1024
 """Characters of a description after which it is called long: other tools refuse it."""
+FILE = "SKILL.md"
 MOST = 500
 """Entries of a folder that are looked at."""
 
@@ -140,12 +141,24 @@ def _files(root: Root, problems: list[str]) -> Iterator[tuple[Path, Path]]:
         problems.append(f"{root.path} has {len(names)} entries: only the first {MOST} are looked at")
     for name in names[:MOST]:
         path = root.path / name
-        if os.path.isfile(inner := path / "SKILL.md"):
+        if os.path.isfile(inner := path / FILE):
             yield inner, path
         elif name.endswith(".md") and not name.startswith((".", "README")) and os.path.isfile(path):
             yield path, root.path
         elif os.path.islink(path) and not os.path.exists(path):
             problems.append(f"{path} is a link to what does not exist")
+        elif (other := _spelt_otherwise(path)) is not None:
+            problems.append(f"{path / other} is left out: a skill's file is called SKILL.md, in capitals")
+
+
+def _spelt_otherwise(folder: Path) -> str | None:
+    """The name of a file in `folder` that is SKILL.md but for its capitals."""
+    try:
+        return next(
+            (name for name in sorted(os.listdir(folder)) if name != FILE and name.casefold() == FILE.casefold()), None
+        )
+    except OSError:
+        return None
 
 
 def read_skill(path: Path, folder: Path, source: str) -> tuple[Skill, list[str]]:

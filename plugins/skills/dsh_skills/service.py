@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import ge
 
 from dsh import StashKey, Tool, ToolCall, ToolError
 from dsh.frontmatter import FrontMatterError
@@ -43,7 +44,7 @@ class SkillsConfig:
     """
 
     folders: tuple[str, ...] = ()
-    max_description: int = 500
+    max_description: int = field(default=500, validator=ge(1))
 
 
 _PLACES: StashKey[list[Root]] = StashKey("skills: folders")

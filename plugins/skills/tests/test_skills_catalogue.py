@@ -10,6 +10,7 @@ from pathlib import Path
 import dsh_skills
 import pytest
 from dsh_skills.catalogue import Catalogue, Root, collect, roots
+from dsh_skills.service import SkillsConfig
 
 from dsh import Agent
 from dsh.config import Config
@@ -277,6 +278,19 @@ async def test_without_skills_there_is_no_tool_and_no_prefix(project: Path) -> N
     assert result.error.name == "ToolNotFoundError"
 
 
+def test_a_file_that_is_spelt_otherwise_is_told(project: Path, home: Path) -> None:
+    for name in ("skill.md", "Skill.MD"):
+        folder = project / ".dsh/skills" / name.partition(".")[0]
+        folder.mkdir(parents=True)
+        (folder / name).write_text("---\nname: x\ndescription: d\n---\nb")
+    found = collect(roots(project, home / ".dsh", home))
+    assert not found.skills
+    assert [problem.partition(" is left out")[0] for problem in found.problems] == [
+        str(project / ".dsh/skills/Skill/Skill.MD"),
+        str(project / ".dsh/skills/skill/skill.md"),
+    ]
+
+
 async def test_long_descriptions_are_cut(project: Path) -> None:
     skill(project / ".dsh/skills", "wordy", "w" * 600)
     prefix, _, _ = await loaded(project)
@@ -349,3 +363,10 @@ def test_the_command_lists_and_prints(project: Path, home: Path) -> None:
     missing = command(project, home, "nothing")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "there is no skill nothing here (there are: release)" in missing.stderr
+
+
+@pytest.mark.parametrize("most", [0, -5])
+def test_descriptions_have_room_for_something(most: int) -> None:
+    with pytest.raises(ValueError, match="max_description"):
+        SkillsConfig(max_description=most)
+    assert SkillsConfig(max_description=1).max_description == 1

@@ -18,6 +18,11 @@ _ESCAPES = late(
     """,
     re.VERBOSE,
 )
+_ERASE = late(r"(?:\x1b\[|\x9b)(?P<part>[0-2]?)K")
+_TO_END, _WHOLE = "\x1e", "\x1f"
+"""What stands for the erasing of a line, from the cursor on or all of it, until the line is put together."""
+_MARKS = late(r"[\x1e\x1f]")
+_PIECES = late(r"[\x1e\x1f]|[^\x1e\x1f]+")
 _CONTROLS = late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]")
 _ALL_CONTROLS = late(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ODD = late(r"[\x00-\x07\x0e-\x1a\x1c-\x1f\ufffd]")
@@ -40,9 +45,13 @@ def cleaned(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
+    rewritten = "\r" in text
     if "\x1b" in text or "\x9b" in text:
+        if _ERASE.search(text):
+            rewritten = True
+            text = _ERASE.sub(_mark, _MARKS.sub(_picture, text))
         text = _ESCAPES.sub("", text)
-    if "\r" in text:
+    if rewritten:
         text = "\n".join(_last_state(line) for line in text.replace("\r\n", "\n").split("\n"))
     if "\b" in text:
         text = "\n".join(_without_erased(line) for line in text.split("\n"))
@@ -54,15 +63,38 @@ def visible(text: str) -> str:
     return _ALL_CONTROLS.sub(_picture, text)
 
 
+def _mark(match: re.Match[str]) -> str:
+    """A mark where a part of a line is erased."""
+    return {"": _TO_END, "0": _TO_END, "2": _WHOLE}.get(match["part"], "")
+
+
 def _last_state(line: str) -> str:
-    """What a line shows in the end: each carriage return starts over, and what is longer below it stays."""
-    if "\r" not in line:
+    """What a line shows in the end: each carriage return starts over, and what is longer below it stays, unless it
+    is erased.
+    """
+    if "\r" not in line and not _MARKS.search(line):
         return line
     shown = ""
     frames = line.split("\r")
     for frame in frames[-64:]:  # what many frames before it left, is covered
-        shown = frame + shown[len(frame) :]
+        shown = _over(shown, frame)
     return shown.rstrip()
+
+
+def _over(shown: str, frame: str) -> str:
+    """A line with `frame` written over its beginning."""
+    if not _MARKS.search(frame):
+        return frame + shown[len(frame) :]
+    letters, place, blank = list(shown), 0, 0  # so many blanks stand before the letters
+    for piece in _PIECES.findall(frame):
+        if piece == _TO_END:
+            del letters[place - blank :]
+        elif piece == _WHOLE:
+            letters, blank = [], place
+        else:
+            letters[place - blank : place - blank + len(piece)] = piece
+            place += len(piece)
+    return " " * blank + "".join(letters)
 
 
 def _without_erased(line: str) -> str:

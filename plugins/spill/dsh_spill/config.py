@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import ge, optional
 
 __all__ = ["SpillConfig", "ToolLimits"]
 
@@ -17,8 +18,8 @@ class ToolLimits:
         max_bytes, max_lines: a longer result of this tool goes to a file.
     """
 
-    max_bytes: int | None = None
-    max_lines: int | None = None
+    max_bytes: int | None = field(default=None, validator=optional(ge(0)))
+    max_lines: int | None = field(default=None, validator=optional(ge(0)))
 
 
 @frozen
@@ -33,10 +34,10 @@ class SpillConfig:
         tools: limits of single tools.  `read` shows a part of a file already, so that it has none if none is given.
     """
 
-    max_bytes: int = 50 * 1024
-    max_lines: int = 2000
-    head_bytes: int = 8 * 1024
-    tail_bytes: int = 8 * 1024
+    max_bytes: int = field(default=50 * 1024, validator=ge(0))
+    max_lines: int = field(default=2000, validator=ge(0))
+    head_bytes: int = field(default=8 * 1024, validator=ge(0))
+    tail_bytes: int = field(default=8 * 1024, validator=ge(0))
     clean: bool = True
     tools: Mapping[str, ToolLimits] = {}
 

@@ -13,7 +13,7 @@ import dsh_spill
 import pytest
 import trio
 from dsh_spill.clean import cleaned, is_binary
-from dsh_spill.config import SpillConfig
+from dsh_spill.config import SpillConfig, ToolLimits
 from dsh_spill.cut import cut, lines_in
 from dsh_spill.keep import Keeper
 from hypothesis import given
@@ -197,7 +197,7 @@ import resource, sys, pathlib
 sys.dont_write_bytecode = True  # the limit would hold for that, too
 from dsh import ToolCall, ToolResult
 from dsh.messages import text_of
-from dsh_spill.config import SpillConfig
+from dsh_spill.config import SpillConfig, ToolLimits
 from dsh_spill.keep import Keeper
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 home = pathlib.Path(sys.argv[1])
@@ -267,6 +267,14 @@ async def test_many_at_once_with_one_name_keep_their_own(tmp_path: Path) -> None
         ("10 %\r50 %\r100 %\ndone", "100 %\ndone"),
         ("long line\rshort\n", "shortline\n"),
         ("bar\r", "bar"),
+        ("counting 100\rdone\x1b[K\n", "done\n"),
+        ("counting 100\r\x1b[Kdone\n", "done\n"),
+        ("counting 100\r\x1b[2Kdone\n", "done\n"),
+        ("counting 100\x1b[2K\rdone\n", "done\n"),
+        ("counting 100\x1b[0K\n\x9bKnext\x1b[K", "counting 100\nnext"),
+        ("abc\x1b[2Kdef\x1b[K", "   def"),
+        ("abcdef\rab\x1b[Kx\x1b[1Ky", "abxy"),
+        ("\x1e\x1f stay\x1b[K", "\u241e\u241f stay"),
         ("ab\b\bcd", "cd"),
         ("x\by", "y"),
         ("bell\a nul\0 del\x7f", "bell\u2407 nul\u2400 del\u2421"),
@@ -282,6 +290,11 @@ async def test_ten_thousand_frames_are_one_line() -> None:
     frames = "".join(f"\r{n / 100:6.2f} %" for n in range(10_001)) + "\n"
     shown, _, kept = await told(frames, effect="execute")
     assert (shown, kept) == ("100.00 %\n", None)
+
+
+async def test_very_many_erasures_take_no_time() -> None:
+    frames = "x\x1b[K\x1b[2K" * 200_000 + "\rend\x1b[K\n"
+    assert cleaned(frames) == "end\n"
 
 
 async def test_a_little_binary_data_is_shown_as_far_as_it_can_be() -> None:
@@ -369,3 +382,16 @@ def test_the_parts_add_up(whole: str, head: int, tail: int, head_lines: int, tai
     assert lines_in(parts.head) <= head_lines
     assert lines_in(parts.tail) <= tail_lines
     assert parts.left_bytes == len(whole.encode()) - len(parts.head.encode()) - len(parts.tail.encode())
+
+
+def limits(name: str, value: int) -> Any:
+    return {name: value}
+
+
+@pytest.mark.parametrize("name", ["max_bytes", "max_lines", "head_bytes", "tail_bytes"])
+def test_no_limit_is_less_than_nothing(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        SpillConfig(**limits(name, -1))
+    with pytest.raises(ValueError, match="max_lines"):
+        ToolLimits(max_lines=-1)
+    assert getattr(SpillConfig(**limits(name, 0)), name) == 0
