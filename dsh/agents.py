@@ -166,6 +166,9 @@ class Agent(Protocol):
         """Wait until nothing runs and nothing is queued, or until the agent is gone.
 
         Cancelling the wait leaves the agent as it is.
+
+        Raises:
+            AgentError: this is called in the agent's own turn, in a hook or a tool, and would wait for itself.
         """
         ...
 
@@ -175,7 +178,7 @@ class Agent(Protocol):
         Cancelling this call cancels the turn, and waits until its log is closed.
 
         Raises:
-            AgentError: the agent is disposed.
+            AgentError: the agent is disposed, or this is called in its own turn, and would wait for itself.
         """
         ...
 

@@ -21,7 +21,7 @@ Every error has a `code`, a word for programs; the message is for people and say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "ToolArgsError",
     "ToolError",
     "ToolNotFoundError",
+    "all_mistakes",
     "blamed_message",
     "error_code",
     "error_message",
@@ -67,6 +68,14 @@ class ConfigError(DshError):
     """A setting, a flag or a file of settings is wrong."""
 
     default_code = "CONFIG"
+
+
+def all_mistakes(errors: Iterable[ConfigError]) -> ConfigError:
+    """One error that says what each of `errors` says, a line each; of one alone it is that one."""
+    found = list(errors)
+    if len(found) == 1:
+        return found[0]
+    return ConfigError("\n".join(dict.fromkeys(line for error in found for line in error.message.splitlines())))
 
 
 class PluginError(ConfigError):
@@ -177,8 +186,8 @@ class ToolArgsError(ToolError):
         self.violations = tuple(violations)
 
 
-PROBLEMS = (Exception, SystemExit)
-"""What a plugin's code may raise without ending the program."""
+PROBLEMS = (Exception, SystemExit, BaseExceptionGroup)
+"""What a plugin's code may raise without ending the program; `survivable` looks into groups."""
 
 
 def error_message(error: BaseException) -> str:
@@ -192,8 +201,13 @@ def error_message(error: BaseException) -> str:
 
 
 def blamed_message(error: BaseException) -> str:
-    """`error_message`, with the notes that name the plugin an error came from."""
+    """`error_message`, with the notes that name the plugin an error came from.
+
+    A limit that was reached is nobody's fault, and has none.
+    """
     message = error_message(error)
+    if isinstance(error, LimitError):
+        return message
     notes = [*getattr(error, "__notes__", ())]
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -202,12 +216,41 @@ def blamed_message(error: BaseException) -> str:
 
 
 def survivable(error: BaseException) -> Exception:
-    """`error`, or what stands for it where other people's code wants to end the program (`SystemExit`)."""
-    if isinstance(error, Exception):
+    """`error`, or what stands for it where a hook cannot let it pass.
+
+    That is other people's wish to end the program (`SystemExit`, alone or as a nursery wraps it), and
+    `StopIteration`, which no coroutine lets out.
+
+    Raises:
+        BaseException: `error` itself, as it holds what is to end the program, or a cancellation.
+    """
+    wish = _exit_in(error)
+    if wish is not None:
+        why = f"it wants to end the program ({type(wish).__name__}: {wish}), which is not its to end"
+    elif isinstance(error, StopIteration):
+        why = f"it raised {error!r}: something was to come next, and there was nothing"
+    elif isinstance(error, Exception):
         return error
-    refused = HookError(f"it wants to end the program ({type(error).__name__}: {error}), which is not its to end")
+    else:
+        raise error
+    refused = HookError(why)
     refused.__cause__ = error
     return refused
+
+
+def _exit_in(error: BaseException) -> SystemExit | None:
+    """The wish to end the program that `error` is, or holds beside ordinary errors."""
+    if isinstance(error, SystemExit):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    wishes, rest = error.split(SystemExit)
+    if wishes is None or not (rest is None or isinstance(rest, Exception)):
+        return None
+    wish: BaseException = wishes
+    while isinstance(wish, BaseExceptionGroup):
+        wish = wish.exceptions[0]
+    return wish if isinstance(wish, SystemExit) else None
 
 
 def error_code(error: BaseException) -> str | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import trio
 
+from .errors import PROBLEMS, survivable
+
 __all__ = ["Tasks", "parted", "single"]
 
 
@@ -87,13 +89,13 @@ def single(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def parted(error: BaseException) -> tuple[Exception | None, BaseException | None]:
-    """The errors of `error`, and the cancellation or exit that it is or that came with them.
+    """The errors of `error`, and the cancellation or interrupt that it is or that came with them.
 
-    A task that fails while the program around it is cancelled leaves by a group of both.
+    A task that fails while the program around it is cancelled leaves by a group of both.  A plugin's wish to
+    end the program is an error like others.
     """
     if not isinstance(error, BaseExceptionGroup):
-        return (error, None) if isinstance(error, Exception) else (None, error)
-    errors, rest = error.split(Exception)
-    failed = None if errors is None else single(errors)
-    assert failed is None or isinstance(failed, Exception)
+        return (survivable(error), None) if isinstance(error, PROBLEMS) else (None, error)
+    errors, rest = error.split((Exception, SystemExit))
+    failed = None if errors is None else survivable(single(errors))
     return failed, None if rest is None else single(rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -88,12 +89,17 @@ def test_what_has_a_result_is_not_done_again(stage: Any) -> None:
         code, _, err, results = batch(stage)
         assert (code, len(stage.requests()), len(results)) == (1, asked, 3)
         assert "nothing to do" in err
+        assert "; 1 failed, and --retry-failed does it again" in err
         (stage.work / "later").mkdir()
         code, _, _, results = batch(stage, {"prompt": "three"}, *tasks[:2], {"id": "c", "prompt": "new"})
         assert ([result["id"] for result in results[3:]], code) == (["c"], 0)
         code, _, _, results = batch(stage, arguments=("--retry-failed",))
         assert (results[-1]["id"], results[-1]["exit_code"], code) == ("b", 0, 0)
         assert batch(stage)[0] == 0
+        old = {"id": "gone", "prompt": "x", "cwd": "nowhere"}
+        assert batch(stage, old)[0] == 1
+        assert batch(stage, old)[0] == 1
+        assert batch(stage, *tasks)[0] == 0  # what is recorded of other tasks is no matter of these
 
 
 @needs_server
@@ -308,7 +314,8 @@ def test_results_in_what_is_no_file_are_refused(tmp_path: Path) -> None:
 
 def test_results_that_are_none_or_in_use_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    for diary in ("my diary\n", "my diary", "{}\n", '{"id": "a", "exit_code": 0}\nmy diary'):
+    task = '{"id":"a","prompt":"x"}'
+    for diary in ("my diary\n", "my diary", "{}\n", '{"id": "a", "exit_code": 0}\nmy diary', task, f"{task}\n"):
         path.write_text(diary)
         with pytest.raises(ConfigError, match=r"line [12]: is no result"):
             Results(path)
@@ -321,3 +328,31 @@ def test_results_that_are_none_or_in_use_are_refused(tmp_path: Path) -> None:
     Results(other).close()
     with pytest.raises(ConfigError, match="cannot be written"):
         Results(tmp_path / "no/such/folder.jsonl")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
+def test_results_are_written_where_there_are_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    results = Results(tmp_path / "r.jsonl")
+    results.add({"id": "a", "exit_code": 0})
+    results.close()
+    assert lines(tmp_path / "r.jsonl") == [{"id": "a", "exit_code": 0}]
+
+
+@pytest.mark.parametrize("way", ["same", "link"])
+def test_results_do_not_go_into_the_tasks(stage: Any, way: str) -> None:
+    """Not even where its only line could be a result that was cut off."""
+    tasks = stage.work / "tasks.jsonl"
+    stage.work.mkdir()
+    tasks.write_text('{"id":"a","prompt":"x"}')
+    if way == "link":
+        (stage.work / "link").symlink_to("tasks.jsonl")
+    code, _, err, _ = batch(stage, arguments=("--out", "tasks.jsonl" if way == "same" else "link"))
+    assert code == 2
+    assert "holds the tasks" in err
+    assert tasks.read_text() == '{"id":"a","prompt":"x"}'

@@ -242,6 +242,10 @@ def without(lines: list[bytes], kind: bytes) -> list[bytes]:
         (lambda lines: [*lines[:3], b"\0" * 20, *lines[4:]], "line 4: not JSON"),
         (lambda lines: [*lines[:3], *lines[4:]], "line 4: this is the event 3, where 2 should stand"),
         (lambda lines: [lines[0].replace(b'"version":0', b'"version":9'), *lines[1:]], "log format 9"),
+        (
+            lambda lines: [lines[0].replace(b"{", b'{"parentSession":"x","seedLength":999,', 1), *lines[1:]],
+            "line 1: it says that it begins with 999 events of another session, and has",
+        ),
         (lambda lines: without(lines, b"request/header"), "cannot be made again: it has no header"),
         (lambda lines: without(lines, b"tool/result"), "has no result when its step ends"),
         (lambda lines: without(lines, b"turn/start"), "outside of a turn"),
@@ -499,6 +503,30 @@ def test_search_reads_a_long_session_in_little_memory(abc: Shell) -> None:
     assert peak < 8_000_000
 
 
+def test_the_tree_is_shown_however_deep_and_even_if_it_is_none(abc: Shell) -> None:
+    header, *events = abc.records("abc")
+    below = abc.path("abc").parent
+
+    def store(id: str, parent: str) -> None:
+        lines = [{**header, "id": id, "parentSession": parent}, *events[:2], {**events[-1], "seq": 2}]
+        (below / f"{id}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def shown(id: str) -> list[str]:
+        done = abc("sessions", "show", id)
+        assert done.code == 0
+        return [line.split()[0] for line in done.out.partition("--- sessions below this one\n")[2].splitlines()]
+
+    deep = [f"deep-{number:04}" for number in range(1100)]
+    for id, parent in zip(deep, ["abc", *deep[:-1]], strict=True):
+        store(id, parent)
+    assert shown("abc") == deep
+    store("one", "other")
+    store("other", "one")
+    store("self", "self")
+    assert (shown("one"), shown("other"), shown("self")) == (["other"], ["one"], [])
+    assert "self" not in abc("sessions", "delete", "self", "--yes").err
+
+
 def test_what_is_stored_cannot_steer_a_terminal(abc: Shell) -> None:
     path = abc.path("abc")
     path.write_bytes(path.read_bytes().replace(b'"bash"', b'"\\u001b[2J"').replace(b"needle", b"needle\\u001b[2J"))
@@ -559,7 +587,7 @@ def test_flags_belong_to_actions(dsh: Shell, action: str) -> None:
         (["delete"], "sessions delete needs the ID of a session"),
         (["check"], "sessions check needs the ID of a session"),
         (["check", "abc", "--all"], "an ID or --all, not both"),
-        (["export", "abc", "--format", "pdf"], "invalid choice: 'pdf'"),
+        (["export", "abc", "--format", "pdf"], "--format pdf: there is no such thing; there are json, markdown, html"),
         (["export", "nosuch"], "there is no session nosuch"),
         (["fork", "nosuch"], "there is no session nosuch"),
         (["repair", "nosuch"], "there is no session nosuch"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from typing import Any
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, NoReturn
 
 import pytest
 import trio
+import trio.testing
 
 from dsh import Allow, Ask, Config, Deny, hookimpl
 from dsh.config import HooksConfig
@@ -161,3 +162,78 @@ async def test_an_answer_of_the_wrong_kind_names_its_plugin(hook: str, wrapping:
         assert reason.kind == "error"
         assert "'wrong'" in (reason.message or "")
         assert "not with 42" in (reason.message or "")
+
+
+async def leaves_in_a_nursery() -> None:
+    """As it comes out of Trio: in a group, maybe with others' errors."""
+
+    async def leave() -> None:
+        raise SystemExit(9)
+
+    async def fail() -> None:
+        raise ValueError("beside")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+        nursery.start_soon(fail)
+
+
+async def test_a_guard_that_wants_to_end_the_program_in_a_nursery_denies() -> None:
+    ran: list[str] = []
+    tool = tool_of("work", lambda call: ran.append("ran"))
+    async with memory_agent(call("work"), text("I see"), plugins={"tool": tool}) as agent:
+        agent.plugins.register(plugin_of(tools_pre_execute=leaves_in_a_nursery), "leaver")
+        assert (await agent.run("go")).text == "I see"
+        assert ran == []
+        (answer,) = [event.data for event in agent.session.events if isinstance(event.data, ev.ToolResult)]
+        assert "the plugin leaver failed" in text_of(answer.content)
+
+
+@pytest.mark.parametrize("hook", ["agent_pre_step", "agent_request", "agent_session_prefix", "agent_step_result"])
+@pytest.mark.parametrize("wrapping", ["no", "before", "after"])
+async def test_no_nursery_in_a_hook_ends_the_program(hook: str, wrapping: str) -> None:
+    async def wrapper() -> AsyncGenerator[None, None]:
+        if wrapping == "before":
+            await leaves_in_a_nursery()
+        yield
+        await leaves_in_a_nursery()
+
+    plugin = plugin_of(**{hook: leaves_in_a_nursery}) if wrapping == "no" else wrapper_of(**{hook: wrapper})
+    async with memory_agent(text("x"), text("y"), plugins={"leaver": plugin}) as agent:
+        result = await agent.run("go")
+        assert result.reason is not None
+        assert result.reason.kind == "error"
+        assert f"raised by {hook} of the plugin 'leaver'" in (result.reason.message or "")
+        agent.harness.plugins.unregister(name="leaver")
+        assert (await agent.run("again")).text
+
+
+async def test_a_model_that_wants_to_end_the_program_fails_the_turn() -> None:
+    """A stream is no hook, and runs in the turn all the same."""
+
+    class Leaving:
+        def __aiter__(self) -> Leaving:
+            return self
+
+        async def __anext__(self) -> NoReturn:
+            raise SystemExit(9)
+
+        async def aclose(self) -> None: ...
+
+    async with memory_agent(text("fine")) as agent:
+        with agent.plugins.using(plugin_of(llm_stream=lambda: Leaving()), "leaver"):
+            result = await agent.run("go")
+        assert result.reason is not None
+        assert result.reason.kind == "error"
+        assert "wants to end the program (SystemExit: 9)" in (result.reason.message or "")
+        assert (await agent.run("again")).text == "fine"
+
+
+async def test_a_task_that_wants_to_end_the_program_is_reported() -> None:
+    warnings: list[str] = []
+    async with memory_agent(text("fine"), warnings=warnings) as agent:
+        agent.start_soon(leaves_in_a_nursery)
+        agent.harness.start_soon(leaves_in_a_nursery)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await agent.run("go")).text == "fine"
+    assert len([one for one in warnings if "wants to end the program (SystemExit: 9)" in one]) == 2

@@ -183,3 +183,64 @@ def test_a_historic_hook_tells_late_comers_of_the_past() -> None:
     add(manager, "late", remembered=hookimpl(lambda x: heard.append(("late", x))))
 
     assert heard == [("early", 1), ("late", 1)]
+
+
+def test_a_wrapper_that_raises_before_its_yield_keeps_it_from_nobody() -> None:
+    manager = managed(Hooks)
+    heard: list[str] = []
+
+    @hookimpl(wrapper=True)
+    def outside() -> Generator[None, None, None]:
+        try:
+            yield
+        except ValueError as error:
+            heard.append(f"outside: {error}")
+            raise
+
+    @hookimpl(wrapper=True)
+    def early() -> Generator[None, None, None]:
+        raise ValueError("early")
+        yield
+
+    @hookimpl(wrapper=True)
+    def inside() -> Generator[None, None, None]:
+        yield
+        heard.append("inside")
+
+    add(manager, "told", told=hookimpl(lambda: heard.append("told")))
+    for name, told in (("inside", inside), ("early", early), ("outside", outside)):
+        add(manager, name, told=told)
+
+    with pytest.raises(ValueError, match="early") as caught:
+        manager.relay.told(x=1, y=2)
+
+    assert heard == ["told", "inside", "outside: early"]
+    assert caught.value.__notes__[0] == "raised by told of the plugin 'early'"
+
+
+def test_such_an_error_comes_out_beside_those_of_others() -> None:
+    manager = managed(Hooks)
+
+    @hookimpl(wrapper=True)
+    def early() -> Generator[None, None, None]:
+        raise ValueError("early")
+        yield
+
+    add(manager, "late", told=raising(KeyError("late")))
+    add(manager, "early", told=early)
+
+    with pytest.raises(ExceptionGroup, match="told failed in several plugins") as caught:
+        manager.relay.told(x=1, y=2)
+
+    assert [str(error) for error in caught.value.exceptions] == ["early", "'late'"]
+
+
+def test_an_iterator_that_was_empty_is_an_error_that_names_the_plugin() -> None:
+    """`StopIteration` cannot leave a coroutine, which most callers are."""
+    manager = managed(Hooks)
+    add(manager, "empty", told=hookimpl(lambda: next(iter(()))))
+
+    with pytest.raises(HookError, match=r"it raised StopIteration\(\)") as caught:
+        manager.relay.told(x=1, y=2)
+
+    assert caught.value.__notes__ == ["raised by told of the plugin 'empty'"]

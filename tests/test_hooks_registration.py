@@ -65,7 +65,7 @@ def test_a_misspelt_hook() -> None:
 
 def test_an_unknown_argument() -> None:
     refused("chosen: there is no argument thin; did you mean thing", chosen=hookimpl(lambda thin: None))
-    refused("chosen: there is no argument xyzzy$", chosen=hookimpl(lambda xyzzy=None: None))
+    refused("chosen: there is no argument xyzzy; there are thing, other$", chosen=hookimpl(lambda xyzzy=None: None))
 
 
 def test_the_callers_own_arguments_are_not_for_implementations() -> None:

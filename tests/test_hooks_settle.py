@@ -126,3 +126,22 @@ async def test_a_wrapper_may_bound_it(autojump_clock: MockClock) -> None:
     add(manager, "waits", ended=ended)
 
     await manager.relay.ended(x=1)
+
+
+async def test_a_wrapper_that_raises_before_its_yield_keeps_it_from_nobody() -> None:
+    manager = managed(Hooks)
+    heard: list[str] = []
+
+    @hookimpl(wrapper=True)
+    async def early() -> AsyncGenerator[None, None]:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("early")
+        yield
+
+    add(manager, "inner", ended=hookimpl(lambda: heard.append("inner")))
+    add(manager, "early", ended=early)
+
+    with pytest.raises(ValueError, match="early"):
+        await manager.relay.ended(x=1)
+
+    assert heard == ["inner"]

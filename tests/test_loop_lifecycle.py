@@ -20,10 +20,12 @@ from dsh.testing import (
     memory_harness,
     on_event,
     plugin_of,
+    reply,
     shape,
     text,
     tool_of,
 )
+from dsh.tools.tool import ToolCall
 
 OPTIONS = AgentOptions(model="scripted/model")
 
@@ -420,3 +422,53 @@ async def test_a_listener_that_always_sends_starves_nobody() -> None:
             await trio.lowlevel.checkpoint()
         await handle.dispose()
         assert agent.status == "disposed"
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("verb", ["run", "when_idle"])
+async def test_a_tool_cannot_wait_for_its_own_turn(verb: str, parallel: bool) -> None:
+    """Both would wait for ever, one for the other."""
+
+    async def wait(call: ToolCall) -> str:
+        assert call.agent is not None
+        if verb == "when_idle":
+            await call.agent.when_idle()
+        return (await call.agent.run("more")).text
+
+    calls = reply(calls=[("c1", "wait", {}), ("c2", "wait", {})])
+    tool = tool_of("wait", wait, parallel=parallel)
+    async with memory_agent(calls, text("done"), plugins={"tool": tool}) as agent:
+        assert (await agent.run("go")).text == "done"
+        errors = [event.data.error for event in agent.session.events if isinstance(event.data, ev.ToolResult)]
+        assert errors == [ev.ErrorInfo("AgentError", "OWN_TURN")] * 2
+        assert agent.session.last_turn == 1
+
+
+async def test_a_hook_cannot_wait_for_its_own_turn() -> None:
+    async with memory_agent(text("fine")) as agent:
+        with agent.plugins.using(plugin_of(agent_pre_step=lambda agent: agent.when_idle()), "waits"):
+            result = await agent.run("go")
+        assert result.reason is not None
+        assert result.reason.code == "OWN_TURN"
+        assert (await agent.run("again")).text == "fine"
+
+
+async def test_a_task_and_a_parent_can_wait_for_a_turn_that_began_them() -> None:
+    """What waits for nothing that waits for it: a task of the agent's, and a parent for its child."""
+    answers: list[str] = []
+
+    async def later(agent: Agent) -> None:
+        answers.append((await agent.run("later")).text)
+
+    async def delegate(call: ToolCall) -> str:
+        assert call.agent is not None
+        call.agent.start_soon(later, call.agent)
+        child = call.agent.harness.create_agent(options=OPTIONS, parent=call.agent)
+        return (await child.agent.run("do it")).text
+
+    script = (call("delegate"), text("the child's"), text("the parent's"), text("the task's"))
+    async with memory_agent(*script, plugins={"tool": tool_of("delegate", delegate)}) as agent:
+        # The task runs as soon as the tool waits, so its message is there when the turn ends.
+        await agent.run("go")
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == ["the task's"]

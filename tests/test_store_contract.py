@@ -18,7 +18,7 @@ import pytest
 import trio
 from attrs import define
 
-from dsh import AgentOptions, Config, ConfigError, CorruptSession, SessionError, SessionLocked, open_harness
+from dsh import AgentOptions, Config, ConfigError, CorruptSession, SessionError, SessionLocked, hookimpl, open_harness
 from dsh.agents import AgentRegistry
 from dsh.config import SessionsConfig
 from dsh.hooks import PluginManager
@@ -1034,9 +1034,91 @@ async def test_l15_another_session_of_that_id_is_left_alone(store: Store, other:
         with pytest.raises(SessionError, match="not the one that is stored") as error:
             await store.sessions.flush(session)
         assert error.value.code == "SESSION_ALREADY_EXISTS"
+    with pytest.raises(SessionError, match="not the one that is stored"):
+        store.leave(session)
     assert store.lines("a") == before
+    await store.close()
+
+
+async def test_l14_two_flushes_at_once_take_a_session_over_once(store: Store) -> None:
+    """As two injections into an idle agent have it."""
+    store.manager.unregister(store.plugin)
+    session = store.create("a", cwd=CWD)
+    converse(session)
+    store.manager.register(store.plugin, "late")
+
+    for turn in (2, 3):  # the second time there is a stored session to go on with
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(store.sessions.flush, session)
+        assert store.lines("a") == lines_of(session)
+        converse(session, turn)
+        assert store.lines("a") == lines_of(session)
+        await store.close()
+        store.plugin = another(store)
     store.leave(session)
     await store.close()
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_l14_a_session_that_is_never_flushed_again_is_stored_at_its_end(
+    store: Store, stores: Stores, before: bool
+) -> None:
+    if not before:
+        store.manager.unregister(store.plugin)
+    session = store.create("a", cwd=CWD)
+    converse(session)
+    await store.close()
+    if before:
+        store.rewrite("a", store.lines("a")[:-3])  # whole lines are missing, and the last is torn
+        store.plugin = another(store)
+    else:
+        store.manager.register(store.plugin, "late")
+
+    store.leave(session)
+    assert store.lines("a") == lines_of(session)
+    await store.close()
+    assert [*(await stores().resume("a")).events] == [*session.events]
+
+
+async def test_l14_the_same_store_put_in_again_leaves_no_hole(store: Store) -> None:
+    session = store.create("a", cwd=CWD)
+    converse(session)
+    await store.close()
+    for turn in (2, 4):
+        store.manager.unregister(store.plugin)
+        converse(session, turn)
+        store.manager.register(store.plugin, "again")
+        if turn == 2:
+            converse(session, 3)
+        else:
+            await store.sessions.flush(session)
+        assert store.lines("a") == lines_of(session)
+    await store.close()
+
+
+async def test_a_plugin_that_keeps_events_from_others_makes_no_hole(store: Store, stores: Stores) -> None:
+    """A hole would make the log worthless: it could not be resumed."""
+
+    class Between:
+        @hookimpl(wrapper=True)
+        def session_event(self) -> Iterator[None]:
+            raise RuntimeError("between")
+            yield
+
+    session = store.create("a", cwd=CWD)
+    with store.manager.using(Between(), "between"):
+        notify, session.notify = session.notify, None
+        session.append(TurnStart(1, Trigger("message", USER)))
+        session.notify = notify
+        with pytest.raises(RuntimeError, match="between"):
+            session.append(say("hi"))
+        with pytest.raises(RuntimeError, match="between"):
+            session.append(TurnEnd(1, EndReason("completed")))
+    assert store.lines("a") == lines_of(session)
+    store.leave(session)
+    await store.close()
+    assert len((await stores().resume("a")).events) == 3
 
 
 # -- lists

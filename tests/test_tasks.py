@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from dsh.errors import HookError
 from dsh.tasks import Tasks, parted, single
 
 
@@ -66,8 +67,19 @@ def test_the_only_error_of_a_group_is_what_it_is_about() -> None:
 async def test_errors_are_told_apart_from_the_cancellation_they_came_with() -> None:
     error = ValueError("x")
     assert parted(error) == (error, None)
-    exit_ = SystemExit(3)
-    assert parted(exit_) == (None, exit_)
-    assert parted(BaseExceptionGroup("both", [error, exit_])) == (error, exit_)
+    stop = KeyboardInterrupt()
+    assert parted(stop) == (None, stop)
+    assert parted(BaseExceptionGroup("both", [error, stop])) == (error, stop)
     assert parted(ExceptionGroup("errors", [error])) == (error, None)
-    assert parted(BaseExceptionGroup("exits", [exit_])) == (None, exit_)
+    assert parted(BaseExceptionGroup("stops", [stop])) == (None, stop)
+
+
+async def test_a_wish_to_end_the_program_is_an_error_beside_others() -> None:
+    wish, error, stop = SystemExit(3), ValueError("x"), KeyboardInterrupt()
+    for raised in (wish, BaseExceptionGroup("exits", [wish]), BaseExceptionGroup("both", [error, wish])):
+        failed, rest = parted(raised)
+        assert rest is None
+        assert str(failed) == "it wants to end the program (SystemExit: 3), which is not its to end"
+    failed, rest = parted(BaseExceptionGroup("all", [error, wish, stop]))
+    assert isinstance(failed, HookError)
+    assert rest is stop

@@ -40,6 +40,17 @@ async def test_what_is_left(allow: list[str] | None, deny: list[str] | None, lef
         assert [name for name in TOOLS if tool_allowed(agent, name)] == left
 
 
+async def test_names_that_mean_nothing_yet_may_be_allowed_for() -> None:
+    async with memory_agent(plugins=TOOLS) as agent:
+        restrict_tools(agent, deny=["late", "run"], lenient=True)
+        agent.harness.plugins.register(tool_of("late"), "late")
+        assert await shown(agent) == ["edit", "look"]
+        restrict_tools(agent, allow=["later", "look"], lenient=True)
+        assert await shown(agent) == ["look"]
+        agent.harness.plugins.register(tool_of("later"), "later")
+        assert await shown(agent) == ["later", "look"]
+
+
 async def test_restrictions_add_up_and_each_is_lifted_alone() -> None:
     async with memory_agent(plugins=TOOLS) as agent:
         lift_one = restrict_tools(agent, allow=["look", "run"])

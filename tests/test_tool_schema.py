@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh.errors import ToolArgsError
-from dsh.jsonvalue import freeze
+from dsh.jsonvalue import Json, freeze
 from dsh.tools.schema import check_arguments, violations
 from dsh.tools.tool import Tool
 
@@ -262,3 +263,15 @@ def test_a_value_fits_the_schema_that_names_it(value: Any) -> None:
     assert violations({"const": value}, value) == []
     assert violations({"enum": [value]}, json.loads(json.dumps(value))) == []
     assert violations({}, value) == []
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "(a+)+$"}, {"items": {"pattern": "^(a|a)*$"}}])
+def test_a_pattern_that_never_ends_constrains_nothing(schema: Json) -> None:
+    """Nothing else would ever run again; it is tried once."""
+    text = "a" * 60 + "!"
+    value = [text] * 1000 if "items" in schema else text
+    before = signal.getsignal(signal.SIGVTALRM)
+    assert violations(schema, value) == []
+    assert violations({"pattern": "^a+$"}, text) == [f'arguments must match the pattern ^a+$, got the string "{text}"']
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
-from attrs import asdict, define, evolve, field
+from attrs import define, evolve, field
 
 from ..agents import AgentOptions, RunResult
 from ..errors import ConfigError, DshError, blamed_message, error_code
@@ -72,16 +72,24 @@ def run(args: argparse.Namespace) -> int:
             start, config=evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *STORES)))
         )
     path = start.cwd / Path(args.tasks).expanduser()
-    tasks = read_tasks(path)
+    tasks = wanted = read_tasks(path)
+    same = False
     sink: _Sink = _Stdout()
     if args.out != "-":
-        results = Results(start.cwd / Path(args.out).expanduser() if args.out else path.with_suffix(".results.jsonl"))
+        out = start.cwd / Path(args.out).expanduser() if args.out else path.with_suffix(".results.jsonl")
+        with suppress(OSError):
+            same = out.samefile(path)
+        if same:
+            raise ConfigError(f"{out}: holds the tasks; name another file with --out", code="USAGE")
+        results = Results(out)
         sink, done = results, results.recorded
         tasks = [task for task in tasks if task.id not in done or (args.retry_failed and not done[task.id])]
     try:
         if not tasks:
-            Progress(0 if args.quiet else 1).say(f"nothing to do: every task has a result in {results.path}")
-            return EXIT_OK if all(done.values()) else EXIT_FAILED
+            bad = sum(not done[task.id] for task in wanted)
+            again = f"; {bad} failed, and --retry-failed does {'it' if bad == 1 else 'them'} again" if bad else ""
+            Progress(0 if args.quiet else 1).say(f"nothing to do: every task has a result in {results.path}{again}")
+            return EXIT_FAILED if bad else EXIT_OK
         with redirect_stdout(sys.stderr):
             return _run(args, start, tasks, sink)
     finally:
@@ -281,7 +289,7 @@ class _Batch:
             "exit_code": code,
             "session_id": session_id,
             "model": model,
-            "usage": asdict(usage),
+            "usage": usage.record(),
             "cost_usd": cost,
         }
         if failure is not None:

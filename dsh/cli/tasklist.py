@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -124,6 +125,15 @@ def _id(given: Mapping[str, Any], others: Mapping[str, BatchTask]) -> str:
     return name
 
 
+def _half(line: bytes) -> bool:
+    """Whether a line without an end may be a result: one that was cut off, or all of one."""
+    try:
+        record = loads(line)
+    except ValueError:
+        return True
+    return isinstance(record, dict) and "exit_code" in record
+
+
 class Results:
     """The file of results: a line is added whole, as each task ends.
 
@@ -157,8 +167,12 @@ class Results:
             raise ConfigError(f"{self.path}: is no file; for results on stdout write --out -", code="USAGE")
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise ConfigError(f"{self.path}: another program writes it; name another file with --out") from None
+        except OSError as error:
+            # A file system without locks: better results than none.
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise ConfigError(f"{self.path}: cannot be locked: {error.strerror or error}", code="USAGE") from None
         try:
             self._take_up()
         except OSError as error:
@@ -173,7 +187,7 @@ class Results:
             if line.strip():
                 self._note(number, line)
         if rest:
-            if rest[: len(_BEGINNING)] != _BEGINNING[: len(rest)]:
+            if rest[: len(_BEGINNING)] != _BEGINNING[: len(rest)] or not _half(rest):
                 self._note(whole.count(b"\n") + 1, b"")  # somebody else's
             os.ftruncate(self._descriptor, good)
 

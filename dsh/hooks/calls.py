@@ -22,9 +22,10 @@ from .step import (
     refuse_answer,
     terminal,
     thousandths,
+    together,
     verdict_of,
 )
-from .trace import SLOW, Act, Settings
+from .trace import SLOW, Act, Settings, altered
 
 __all__ = ["called", "checkpoint", "decide", "echoed", "empty", "lifted", "outer", "run_in_frame", "settle"]
 
@@ -32,7 +33,7 @@ __all__ = ["called", "checkpoint", "decide", "echoed", "empty", "lifted", "outer
 def _raise_together(spec: Spec, errors: list[Exception]) -> NoReturn:
     if len(errors) == 1:
         raise errors[0]
-    raise ExceptionGroup(f"{spec.name} failed in several plugins", errors)
+    raise ExceptionGroup(together(spec), errors)
 
 
 # -- calls without implementations, and calls in the caller's frame
@@ -175,7 +176,7 @@ def decide(spec: Spec, steps: Sequence[Step], settings: Settings) -> Inner:
                     del exc  # its traceback holds this frame
             if result is not None:
                 note = getattr(result, "reason", None)
-                acts.append(Act(plugin, verdict_of(result), note, None, thousandths(now - began)))
+                acts.append(Act(plugin, verdict_of(result), note, altered(result, kwargs), thousandths(now - began)))
                 return result
         return None if default is None else await terminal(default)
 

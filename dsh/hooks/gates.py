@@ -83,12 +83,14 @@ def gate_core(spec: Spec, steps: Sequence[Step], settings: Settings, *, last: bo
                     del exc  # its traceback holds this frame
                 break
             note = getattr(answer, "reason", None)
+            brought: tuple[str, ...] = ("context",) if added != () else ()
             if getattr(answer, "content", None) is not None:
                 if content is None:
                     content = answer.content
+                    brought = ("content", *brought)
                 else:
                     note = "its content is not used: another plugin's was there first"
-            acts.append(Act(plugin, verdict_of(answer), note, None, thousandths(now - began)))
+            acts.append(Act(plugin, verdict_of(answer), note, brought or None, thousandths(now - began)))
             if verdict is None or answer.severity > verdict.severity:
                 verdict = answer
             if answer.final:

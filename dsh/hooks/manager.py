@@ -187,12 +187,13 @@ class PluginManager(pluggy.PluginManager):
             self.unregister(name=name)
 
     def version_of(self, plugin_name: str) -> str:
-        """The version of a plugin's distribution; empty if it has none."""
-        layer: PluginManager | None = self
-        while layer is not None:
-            if plugin_name in layer.distributions:
-                return layer.distributions[plugin_name][1]
-            layer = layer.parent
+        """The version of a plugin's distribution; empty if it has none.  A part of a plugin has the plugin's."""
+        for name in (plugin_name, plugin_name.partition(".")[0]):
+            layer: PluginManager | None = self
+            while layer is not None:
+                if name in layer.distributions:
+                    return layer.distributions[name][1]
+                layer = layer.parent
         return ""
 
     def loaded(self) -> list[PluginInfo]:

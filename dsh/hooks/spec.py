@@ -108,7 +108,8 @@ def complaint(
         if parameter.name == "self" and "self" not in spec.arguments:
             return f"{hook}: nothing binds its argument self; register an object of the class, not the class"
         if parameter.name not in spec.arguments:
-            return f"{hook}: there is no argument {parameter.name}{did_you_mean(parameter.name, spec.arguments)}"
+            hint = did_you_mean(parameter.name, spec.arguments) or f"; there are {', '.join(spec.arguments) or 'none'}"
+            return f"{hook}: there is no argument {parameter.name}{hint}"
         if parameter.kind is parameter.KEYWORD_ONLY:
             return f"{hook}: the argument {parameter.name} stands behind a *; take the * out"
     is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

@@ -27,6 +27,7 @@ __all__ = [
     "refuse_answer",
     "terminal",
     "thousandths",
+    "together",
     "verdict_of",
     "wraps",
 ]
@@ -84,6 +85,11 @@ def refuse_answer(spec: Spec, answer: object) -> NoReturn:
     """Raise the error of an answer that the hook cannot be given."""
     wanted = " or ".join(name.rpartition(".")[2] for name in spec.answers)
     raise HookError(f"{spec.name} is answered with {wanted}, not with {answer!r:.80}")
+
+
+def together(spec: Spec) -> str:
+    """What is said of several plugins' errors in one call."""
+    return f"{spec.name} failed in several plugins"
 
 
 async def terminal(default: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-__all__ = ["Act", "HeldTraces", "Settings", "Trace", "changed_fields", "held"]
+__all__ = ["Act", "HeldTraces", "Settings", "Trace", "altered", "changed_fields", "held"]
 
 SLOW = 0.1
 """Seconds after which a synchronous implementation is reported to block the program."""
@@ -32,7 +32,8 @@ class Act:
             decision, ``changed`` by a wrapper, ``raised``, ``late``, or ``restored`` where a
             wrapper's change of a denial was put back.
         reason: the plugin's reason, or how it failed.
-        changed: the fields of the value that a wrapper replaced.
+        changed: the fields of the value that a wrapper replaced, or that an answer has otherwise than the argument
+            that it stands in for; of a gate's answer what it brings, ``content`` or ``context``.
         ms: milliseconds of the plugin's own.
     """
 
@@ -130,6 +131,17 @@ class Settings:
         text = repr(outcome)
         text = text if len(text) <= 200 else text[:197] + "..."
         print(f"hook {hook} [{', '.join(plugins)}] {ms:.2f} ms -> {text}", file=sys.stderr)
+
+
+def altered(answer: Any, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The fields in which an answer differs from the argument of its class; None if there is none, or none does."""
+    kind = type(answer)
+    if not attrs.has(kind):
+        return None
+    for value in arguments.values():
+        if type(value) is kind:
+            return changed_fields(value, answer)
+    return None
 
 
 def changed_fields(before: Any, after: Any) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ import trio
 
 from ..errors import HookError, survivable
 from .spec import Spec
-from .step import Inner, Step, blame, reason_of, refuse_answer, thousandths
+from .step import Inner, Step, blame, reason_of, refuse_answer, thousandths, together
 from .trace import SLOW, Act, Settings, changed_fields
 
 __all__ = ["begin", "begin_async", "end", "end_async", "still_cancelled", "wrapped"]
@@ -23,7 +23,9 @@ def begin(generator: Any, step: Step) -> None:
         generator.send(None)
     except StopIteration:
         raise _broken(step, "did not yield") from None
-    except SystemExit as exc:
+    except (SystemExit, BaseExceptionGroup) as exc:
+        if isinstance(exc, Exception):
+            raise
         raise survivable(exc) from exc
 
 
@@ -33,7 +35,9 @@ async def begin_async(generator: Any, step: Step) -> None:
         await generator.asend(None)
     except StopAsyncIteration:
         raise _broken(step, "did not yield") from None
-    except SystemExit as exc:
+    except (SystemExit, BaseExceptionGroup) as exc:
+        if isinstance(exc, Exception):
+            raise
         raise survivable(exc) from exc
 
 
@@ -50,8 +54,10 @@ def end(generator: Any, step: Step, result: Any, error: BaseException | None, de
             generator.throw(error)
     except StopIteration as stop:
         answer = stop.value
-    except SystemExit as exc:
-        del error
+    except (SystemExit, BaseExceptionGroup) as exc:
+        del error  # its traceback holds this frame
+        if isinstance(exc, Exception):
+            raise
         raise survivable(exc) from exc
     except BaseException:
         del error  # its traceback holds this frame
@@ -74,8 +80,10 @@ async def end_async(generator: Any, step: Step, result: Any, error: BaseExceptio
         answer = await (generator.asend(result) if error is None else generator.athrow(error))
     except StopAsyncIteration:
         answer = result if error is None else None
-    except SystemExit as exc:
-        del error
+    except (SystemExit, BaseExceptionGroup) as exc:
+        del error  # its traceback holds this frame
+        if isinstance(exc, Exception):
+            raise
         raise survivable(exc) from exc
     except BaseException:
         del error  # its traceback holds this frame
@@ -104,6 +112,13 @@ def _broken(step: Step, what: str) -> HookError:
     return HookError(f"the wrapper of the plugin {step.plugin} {what}")
 
 
+def _both(spec: Spec, first: Exception, second: BaseException | None) -> BaseException:
+    """Two errors of a hook that everyone hears, together; of a cancellation nothing takes the place."""
+    if second is None:
+        return first
+    return ExceptionGroup(together(spec), [first, second]) if isinstance(second, Exception) else second
+
+
 def still_cancelled(error: BaseException | None) -> bool:
     """Whether `error`, which a wrapper ended, is a cancellation from outside: that is not a wrapper's to end."""
     if error is None or isinstance(error, Exception) or not trio.lowlevel.in_trio_task():
@@ -114,6 +129,7 @@ def still_cancelled(error: BaseException | None) -> bool:
 def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settings) -> Inner:
     """Run `inner` inside generators, by pluggy's rules, plain and async ones in one order."""
     deciding, collect, types = spec.decides, spec.collect, spec.answer_types()
+    everyone = spec.kind in ("notify", "settle")
 
     async def call(kwargs: Mapping[str, Any], default: Any, acts: list[Act]) -> Any:
         running: list[tuple[Any, Step, float]] = []
@@ -134,13 +150,20 @@ def wrapped(spec: Spec, wrappers: Sequence[Step], inner: Inner, settings: Settin
                 except Exception as exc:
                     blame(exc, spec, step.plugin)
                     acts.append(Act(step.plugin, "raised", reason_of(exc), None, thousandths(perf_counter() - began)))
-                    raise
+                    if not everyone:
+                        raise
+                    # Those inside are told all the same; the error comes out where the second half would stand.
+                    running.append((exc, step, 0.0))
+                    continue
                 running.append((generator, step, perf_counter() - began))
             result = await inner(kwargs, default, acts)
         except BaseException as exc:
             error = exc
         while running:
             generator, step, spent = running.pop()
+            if isinstance(generator, Exception):
+                error = _both(spec, generator, error)
+                continue
             began = perf_counter() - spent
             before, failed = result, error is not None
             try:

@@ -16,7 +16,7 @@ from ..stash import Stash
 from ..tasks import Tasks
 from .flush import flush, hurry
 from .inbox import Inbox
-from .run import run
+from .run import refuse_own_turn, run
 
 if TYPE_CHECKING:
     from ..harness import Harness
@@ -37,6 +37,7 @@ class LoopAgent:
         prefix: the session prefix, once it is composed.
         anchored: this agent has logged a request header.
         driver: stands around the driver.
+        task: the driver, once it runs.
         flushes: those that are going on.
         exited: the driver has ended.
     """
@@ -59,6 +60,7 @@ class LoopAgent:
         self.prefix: tuple[Message, ...] | None = _inherited_prefix(request)
         self.anchored = False
         self.driver = trio.CancelScope()
+        self.task: trio.lowlevel.Task | None = None
         self.exited = trio.Event()
         self.tasks = Tasks(harness.nursery, self._task_failed)
         self._waiters: list[trio.Event] = []
@@ -130,6 +132,7 @@ class LoopAgent:
     async def when_idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
         if not self.disposed and not self.exited.is_set() and (self.status == "running" or self.inbox.queued):
+            refuse_own_turn(self)
             waiter = trio.Event()
             self._waiters.append(waiter)
             await waiter.wait()

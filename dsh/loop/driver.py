@@ -16,6 +16,7 @@ async def drive(agent: LoopAgent) -> None:
     A plugin's error ends a turn, never this loop.  When the whole program is cancelled the open
     turn is closed first.
     """
+    agent.task = trio.lowlevel.current_task()
     try:
         with agent.driver:
             while not agent.disposed:
@@ -24,6 +25,7 @@ async def drive(agent: LoopAgent) -> None:
                 else:
                     await _wake(agent)
     finally:
+        agent.task = None
         agent.exited.set()
         agent.settle_waiters()
 

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import trio
 
-from ..agents import Agent, RunResult
+from ..agents import RunResult
+from ..errors import AgentError
 from ..messages import BlockLike, MessageSource, TokenUsage, text_of
 from ..session.events import AssistantMessage, Event, TurnEnd, TurnStart, usage_beside
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from .agent import LoopAgent
+
+__all__ = ["refuse_own_turn", "run"]
 
 CLOSING_SECONDS = 60.0
 """How long a cancelled run waits for the end of its turn."""
 
 
-async def run(agent: Agent, content: BlockLike, source: MessageSource) -> RunResult:
+def refuse_own_turn(agent: LoopAgent) -> None:
+    """Refuse a wait for the end of `agent`'s turn by somebody whom that turn waits for.
+
+    Raises:
+        AgentError: neither would ever end.
+    """
+    task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+    while task is not None:
+        if task is agent.task:
+            raise AgentError(
+                f"cannot wait for agent {agent.id!r} in its own turn, which would wait for that; "
+                "send it the message, or wait in a task: agent.start_soon",
+                code="OWN_TURN",
+            )
+        nursery = task.parent_nursery
+        task = None if nursery is None else nursery.parent_task
+
+
+async def run(agent: LoopAgent, content: BlockLike, source: MessageSource) -> RunResult:
     """See `dsh.Agent.run`."""
+    refuse_own_turn(agent)
     events = agent.session.events
     before = len(events)
     agent.send(content, source)

@@ -10,7 +10,7 @@ import functools
 import re
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -105,8 +105,12 @@ class SessionWriter(ABC):
         Raises:
             SessionError: they cannot be written; they are kept.
         """
-        self._pending.extend(lines)
+        self.keep(lines)
         self.drain()
+
+    def keep(self, lines: Iterable[bytes]) -> None:
+        """Have lines written with the next ones."""
+        self._pending.extend(lines)
 
     def drain(self, *, last: bool = False) -> None:
         """Write what is left to write.
@@ -161,12 +165,15 @@ class SessionStore(ABC):
 
     Args:
         sessions: the live ones.
+        warn: told what a person should know, as what was cut off a session.
     """
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, warn: Callable[[str], None] | None = None) -> None:
         self.sessions = sessions
+        self.warn = warn
         self._key: StashKey[SessionWriter] = StashKey("session writer")
         self._open: dict[str, SessionWriter] = {}
+        self._adopting = trio.Lock()
 
     @abstractmethod
     def find(self, session_id: str) -> str | None:
@@ -183,6 +190,8 @@ class SessionStore(ABC):
     @abstractmethod
     def load(self, session_id: str, *, live: bool = False) -> tuple[SessionWriter, StoredSession] | None:
         """Take a session for this process, read it, and close its last turn.  It is called in a thread.
+
+        Only where an agent ends before anything of it was flushed it is called in the frame of that.
 
         It calls `check_cancelled` while it reads, and gives the session free again if that raises.
 
@@ -209,6 +218,15 @@ class SessionStore(ABC):
             SessionError: they cannot be listed.
         """
         return []
+
+    def tell(self, message: str) -> None:
+        """Warn, also from the thread that `load` is called in."""
+        if self.warn is None:
+            return
+        try:
+            trio.from_thread.run_sync(self.warn, message)
+        except RuntimeError:  # no thread of Trio's
+            self.warn(message)
 
     # -- writing
 
@@ -249,14 +267,22 @@ class SessionStore(ABC):
 
     @hookimpl(tryfirst=True)
     def session_event(self, session: Session, event: Event) -> None:
-        """Write the event's line, before anybody else hears of it; with those behind it that are in the log already."""
+        """Write the event's line, before anybody else hears of it; with those behind it that are in the log already.
+
+        And with those before it that a plugin in between kept from this one: a hole would make the log worthless.
+        """
         writer = session.stash.get(self._key, None)
         if writer is not None and event.seq >= writer.taken:
-            lines = session.lines_from(event)
-            writer.taken = event.seq + len(lines)
+            lines = self._missed(session, writer) if event.seq > writer.taken else session.lines_from(event)
+            writer.taken = len(session.events)
             writer.add(lines)
             if writer.released:
                 writer.close()
+
+    @staticmethod
+    def _missed(session: Session, writer: SessionWriter) -> list[bytes]:
+        """The lines that the writer of a session was not given."""
+        return [*session.events.lines(writer.taken)]
 
     @hookimpl(tryfirst=True)
     async def session_flush(self, session: Session) -> None:
@@ -264,20 +290,27 @@ class SessionStore(ABC):
 
         A session that was live before this store came is taken over, with all that happened before.
         """
-        if self._key not in session.stash and not session.stash.get(UNSTORED, False):
-            await self._adopt(session)
+        if self._lacks(session):
+            async with self._adopting:  # of two that flush at once the second finds it done
+                if self._lacks(session):
+                    load = functools.partial(self.load, session.id, live=True)
+                    self._adopt(session, await trio.to_thread.run_sync(load))
         writer = session.stash.get(self._key, None)
         if writer is not None:
+            self._rest(session, writer)
             writer.drain()
             await trio.to_thread.run_sync(writer.sync)
 
-    async def _adopt(self, session: Session) -> None:
+    def _lacks(self, session: Session) -> bool:
+        """Whether a session was live before this store came, which has not taken it over yet."""
+        return self._key not in session.stash and not session.stash.get(UNSTORED, False)
+
+    def _adopt(self, session: Session, found: tuple[SessionWriter, StoredSession] | None) -> None:
         """Go on with the log of a session that is live, or begin one for it.
 
         Raises:
-            SessionError: another session of that id is stored, or somebody else writes it.
+            SessionError: another session of that id is stored.
         """
-        found = await trio.to_thread.run_sync(functools.partial(self.load, session.id, live=True))
         if found is None:
             writer = self.new(session)
             writer.belongs_to(session, session.events.lines())
@@ -287,15 +320,25 @@ class SessionStore(ABC):
         session.stash[self._key] = writer
         self._open[session.id] = writer
 
+    def _rest(self, session: Session, writer: SessionWriter) -> None:
+        """Have a writer take what it was never told of: the store was not there, or somebody kept it from it."""
+        if writer.taken < len(session.events):
+            writer.keep(self._missed(session, writer))
+            writer.taken = len(session.events)
+
     @hookimpl(trylast=True)
     def agent_disposed(self, agent: Agent) -> None:
-        """Give the session free for others."""
-        writer = agent.session.stash.get(self._key, None)
+        """Give the session free for others; one that was never flushed since this store came is stored now."""
+        session = agent.session
+        if session.events and self._lacks(session):
+            self._adopt(session, self.load(session.id, live=True))
+        writer = session.stash.get(self._key, None)
         if writer is not None:
             try:
+                self._rest(session, writer)
                 writer.drain(last=True)
             finally:
-                self._release(agent.session.id, writer)
+                self._release(session.id, writer)
 
     def _release(self, session_id: str, writer: SessionWriter) -> None:
         writer.released = True

@@ -36,7 +36,7 @@ _MADE: StashKey[list[_Restriction]] = StashKey("restrictions of tools")
 
 
 def restrict_tools(
-    agent: Agent, *, allow: Iterable[str] | None = None, deny: Iterable[str] | None = None
+    agent: Agent, *, allow: Iterable[str] | None = None, deny: Iterable[str] | None = None, lenient: bool = False
 ) -> Callable[[], None]:
     """Take tools away from `agent` and its children, from now on, also in a turn that runs.
 
@@ -46,13 +46,14 @@ def restrict_tools(
     Args:
         allow: the names of the only tools that are left.
         deny: the names of tools that are taken away, whoever offers them.
+        lenient: names that nobody offers are no mistake; what is offered later holds to them, too.
 
     Returns:
         what lifts this restriction again; calling it twice does no harm.
 
     Raises:
         ValueError: neither was given.
-        ConfigError: there is no tool of a name; the message says which there are.
+        ConfigError: there is no tool of a name, and not `lenient`; the message says which there are.
         AgentError: the agent is disposed.
         Exception: what an implementation of ``tools_register`` raised.
     """
@@ -61,9 +62,10 @@ def restrict_tools(
     if agent.status == "disposed":
         raise AgentError(f"cannot restrict the tools of agent {agent.id!r}: it is disposed", code="DISPOSED")
     made = _Restriction(None if allow is None else frozenset(allow), frozenset(deny or ()), agent.depth)
-    tools = Tools()
-    agent.hook.tools_register(agent=agent, tools=tools)
-    check_names([*sorted(made.allow or ()), *sorted(made.deny)], tools.by_name())
+    if not lenient:
+        tools = Tools()
+        agent.hook.tools_register(agent=agent, tools=tools)
+        check_names([*sorted(made.allow or ()), *sorted(made.deny)], tools.by_name())
     restrictions = agent.stash.setdefault(_MADE, [])
     restrictions.append(made)
 

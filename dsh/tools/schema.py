@@ -4,14 +4,17 @@ It judges the keywords that tools use: ``type`` ``properties`` ``required`` ``ad
 ``patternProperties`` ``items`` ``prefixItems`` ``enum`` ``const`` ``anyOf`` ``oneOf`` ``allOf``
 ``minimum`` ``maximum`` ``exclusiveMinimum`` ``exclusiveMaximum`` ``minLength`` ``maxLength``
 ``pattern`` ``minItems`` ``maxItems`` ``uniqueItems`` and ``$ref`` to a place in the same schema.
-What it does not know, or what makes no sense, constrains nothing.  ``default`` is never applied.
+What it does not know, what makes no sense, and a pattern that takes too long, constrains nothing.
+``default`` is never applied.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 from attrs import frozen
@@ -23,6 +26,13 @@ if TYPE_CHECKING:
     from .tool import Tool
 
 __all__ = ["check_arguments", "violations"]
+
+SEARCH_SECONDS = 1.0
+"""How much of the processor's time a search for a pattern may take."""
+MOST_HOPELESS = 1000
+_CLOCK = signal.SIGVTALRM
+_hopeless: set[str] = set()
+"""Patterns that took longer once; they are not tried again."""
 
 
 def check_arguments(tool: Tool, arguments: Json) -> None:
@@ -258,9 +268,41 @@ def _schemas(schema: Mapping[str, Json], keyword: str) -> list[Json]:
 
 def _matches(pattern: Any, text: str, *, unusable: bool = False) -> bool:
     try:
-        return re.search(pattern, text) is not None
-    except (re.error, TypeError, OverflowError):
+        return _found(pattern, text)
+    except (re.error, TypeError, OverflowError, TimeoutError):
         return unusable
+
+
+def _found(pattern: str, text: str) -> bool:
+    """Whether `pattern` is found in `text`.
+
+    Some patterns take longer than the world lasts, and nothing else runs meanwhile, not even a cancel; models write
+    patterns, too.  In the main thread, where signals are heard, a search is bounded.
+
+    Raises:
+        TimeoutError: it takes too long.
+    """
+    if pattern in _hopeless:
+        raise TimeoutError
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(_CLOCK) is not signal.SIG_DFL:
+        return re.search(pattern, text) is not None
+
+    def late(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(_CLOCK, late)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, SEARCH_SECONDS)
+            return re.search(pattern, text) is not None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+    except TimeoutError:
+        if len(_hopeless) < MOST_HOPELESS:
+            _hopeless.add(pattern)
+        raise
+    finally:
+        signal.signal(_CLOCK, signal.SIG_DFL)
 
 
 def _resolve(definitions: Json, ref: str) -> Json:

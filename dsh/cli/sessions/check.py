@@ -115,6 +115,8 @@ def check(stored: StoredSession, codec: Codec) -> tuple[list[Problem], str]:
         found[torn - 1 :] = [attrs.evolve(problem, crash=True) for problem in found[torn - 1 :]]
     if trusted:
         found += [Problem(number, text, crash=True) for text in grammar.end()]
+        if (seed := stored.header.seed_length or 0) > count:
+            found.append(Problem(1, f"it says that it begins with {seed} events of another session, and has {count}"))
     if stored.rest:
         text = f"{stored.rest} bytes of an event that was never completely written"
         found.append(Problem(number + 1, text, crash=True))

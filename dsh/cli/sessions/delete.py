@@ -29,7 +29,7 @@ async def run(args: argparse.Namespace, start: Start) -> int:
     """Delete a session, once a person has said so; 1 if they did not."""
     async with opened(start) as harness:
         info = await _found(harness, args.target)
-        children = await listed(harness, SessionQuery(parent=info.id))
+        children = [child for child in await listed(harness, SessionQuery(parent=info.id)) if child.id != info.id]
         if not args.yes and not _confirmed(info, children):
             complain(f"the session {info.id} was not deleted")
             return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ __all__ = ["below"]
 _LINKS = b'{"type":"subagent/'
 """What a plugin that starts agents says of them in the log: ``/start`` and ``/end``, with a ``sessionId``."""
 
+DEEPEST = 40
+"""From so many levels on, lines are indented no further."""
+
 
 async def below(harness: Harness, stored: StoredSession) -> list[str]:
     """A line for each session below `stored`, and for those below that, indented; none if there are none."""
@@ -30,7 +33,7 @@ async def below(harness: Harness, stored: StoredSession) -> list[str]:
     for info in infos:
         if info.parent_session is not None:
             children[info.parent_session].append(info)
-    lines = await _lines(harness, stored, children, seen, "  ")
+    lines = await _lines(harness, stored, children, seen)
     there = {info.id for info in infos}
     for id, link in _links(stored, harness, stored.header.seed_length or 0).items():
         if id not in there:
@@ -39,26 +42,40 @@ async def below(harness: Harness, stored: StoredSession) -> list[str]:
 
 
 async def _lines(
-    harness: Harness, stored: StoredSession, children: dict[str, list[SessionInfo]], seen: set[str], indent: str
+    harness: Harness, stored: StoredSession, children: dict[str, list[SessionInfo]], seen: set[str]
 ) -> list[str]:
-    infos = children.get(stored.header.id, [])
-    links = _links(stored, harness) if infos else {}
-    begun = list(links)
-    infos.sort(key=lambda info: (info.created_at, begun.index(info.id) if info.id in links else -1, info.id))
     lines: list[str] = []
-    for info in infos:
+    # Sessions can lie below each other as deep as anybody forks them.
+    waiting = [_directly_below(harness, stored, children)]
+    while waiting:
+        if not waiting[-1]:
+            waiting.pop()
+            continue
+        info, link = waiting[-1].popleft()
         if info.id in seen:
             continue
         seen.add(info.id)
-        lines.append(f"{indent}{info.id}  {_about(info, links.get(info.id))}")
+        indent = "  " * min(len(waiting), DEEPEST)
+        lines.append(f"{indent}{info.id}  {_about(info, link)}")
         if info.id in children:
             try:
                 child = await read(harness, info.id)
             except DshError as error:
                 lines.append(f"{indent}  cannot be read: {one_line(error.message)}")
                 continue
-            lines += await _lines(harness, child, children, seen, f"{indent}  ")
+            waiting.append(_directly_below(harness, child, children))
     return lines
+
+
+def _directly_below(
+    harness: Harness, stored: StoredSession, children: dict[str, list[SessionInfo]]
+) -> deque[tuple[SessionInfo, dict[str, Any] | None]]:
+    """The children of a session, in the order in which they were begun, each with what the log says of it."""
+    infos = children.get(stored.header.id, [])
+    links = _links(stored, harness) if infos else {}
+    begun = {id: number for number, id in enumerate(links)}
+    infos.sort(key=lambda info: (info.created_at, begun.get(info.id, -1), info.id))
+    return deque((info, links.get(info.id)) for info in infos)
 
 
 def _about(info: SessionInfo, link: dict[str, Any] | None) -> str:

@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import trio
 from attrs import frozen
 
 from dsh import SessionError
@@ -49,9 +48,8 @@ class SessionFiles(SessionStore):
     """
 
     def __init__(self, root: Path, sessions: Sessions, warn: Callable[[str], None] | None = None) -> None:
-        super().__init__(sessions)
+        super().__init__(sessions, warn)
         self.root = root
-        self.warn = warn
 
     def find(self, session_id: str) -> str | None:
         path = find(self.root, session_id)
@@ -65,11 +63,7 @@ class SessionFiles(SessionStore):
         path = find(self.root, session_id)
         if path is None:
             return None
-        return load(path, session_id, self.sessions.codec, self._warn_from_thread, live=live)
-
-    def _warn_from_thread(self, message: str) -> None:
-        if self.warn is not None:
-            trio.from_thread.run_sync(self.warn, message)
+        return load(path, session_id, self.sessions.codec, self.tell, live=live)
 
     def scan(self, query: SessionQuery) -> list[SessionInfo]:
         return scan(self.root, query, self.sessions.codec)

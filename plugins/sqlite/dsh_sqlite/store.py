@@ -102,8 +102,7 @@ class SessionTable(SessionStore):
         journal_mode: JournalMode = "wal",
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        super().__init__(sessions)
-        self.warn = warn
+        super().__init__(sessions, warn)
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise ConfigError(
                 f"the store sqlite needs SQLite {'.'.join(map(str, OLDEST_SQLITE))}, and this Python has "
@@ -153,12 +152,10 @@ class SessionTable(SessionStore):
     def _keep(self, session_id: str, text: bytes, good: int) -> None:
         """Keep a session as it is, and tell."""
         copy = keep_copy(self.database.path, session_id, text)
-        if self.warn is not None:
-            trio.from_thread.run_sync(
-                self.warn,
-                f"{self.database.path}, session {session_id!r}: from event {good} on it could not be read, which was "
-                f"cut off; the session as it was is kept in {copy}",
-            )
+        self.tell(
+            f"{self.database.path}, session {session_id!r}: from event {good} on it could not be read, which was "
+            f"cut off; the session as it was is kept in {copy}"
+        )
 
     def scan(self, query: SessionQuery) -> list[SessionInfo]:
         with _readable(self.database.path), self.database.reading() as connection:

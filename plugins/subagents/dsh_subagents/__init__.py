@@ -23,12 +23,11 @@ from dsh.hooks.collector import Collector
 
 if TYPE_CHECKING:
     from dsh import Agent, Block, Harness
-    from dsh.agents import StartSource
+    from dsh.agents import AgentStatus, StartSource
     from dsh.conversation import Jobs
     from dsh.decisions import ContinuationDecision
     from dsh.hooks import PluginManager
     from dsh.messages import MessageSource
-    from dsh.session.events import Event
     from dsh.session.store import EventTypes
     from dsh.tools.tool import Tools
 
@@ -187,29 +186,11 @@ def agent_session_start(agent: Agent, source: StartSource) -> None:
         return
     from .family import lost_children
     from .report import lost_notice
-    from .work import SOURCE
 
     lost = lost_children(agent)
     if not lost:
         return
-    # Their ends belong beside the notice: whoever resumes the session again, without a prompt, has been told.
-    settling = agent.plugins.register(_Settling(agent), "subagents.settling")
-    try:
-        agent.inject(lost_notice(lost), SOURCE)
-    finally:
-        agent.plugins.unregister(name=settling)
-
-
-@define(eq=False)
-class _Settling:
-    """Logs what is owed as soon as a turn is open."""
-
-    agent: Agent
-
-    @hookimpl
-    def session_event(self, event: Event) -> None:
-        if event.type == "context/message":
-            subagents_of(self.agent.harness).settle_owed(self.agent)
+    subagents_of(agent.harness).record(agent, lost_notice(lost))
 
 
 @hookimpl
@@ -238,8 +219,18 @@ def agent_queued(agent: Agent, source: MessageSource, steering: bool) -> None:
 
 
 @hookimpl
+def agent_status(agent: Agent, status: AgentStatus) -> None:
+    """The turn that children wanted begins."""
+    from .family import family_if_any
+
+    family = family_if_any(agent)
+    if family is not None and status == "running":
+        family.waking = False
+
+
+@hookimpl
 def agent_prompt_submit(agent: Agent, content: tuple[Block, ...]) -> None:
-    """Log, now that a turn is open, the ends that came while none was.  No opinion about the prompt."""
+    """Log, now that a turn is open, the starts and ends that came while none was.  No opinion about the prompt."""
     from .family import family_if_any
 
     if family_if_any(agent) is not None:

@@ -60,19 +60,21 @@ class Family:
         number: of the last child.
         live: at work, by id.
         ended: how children ended, by id, without what they said.
-        owed: ends that are not in the log yet, since nothing may stand outside of a turn.
+        owed: starts and ends that are not in the log yet, since nothing may stand outside of a turn.
         news: set when a child in the background has ended or somebody sends the agent a message.
         told: a message came since the turn last looked.
         wakes: how often in a row children had an idle agent's model asked.
+        waking: one has it asked now, and the turn has not begun.
     """
 
     number: int = 0
     live: dict[str, Running] = field(factory=dict)
     ended: dict[str, tuple[ChildInfo, str]] = field(factory=dict)
-    owed: list[SubagentEnd] = field(factory=list)
+    owed: list[SubagentStart | SubagentEnd] = field(factory=list)
     news: trio.Event = field(factory=trio.Event)
     told: bool = False
     wakes: int = 0
+    waking: bool = False
 
     def next_id(self) -> str:
         """An id that no child of this agent has had."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsh.prompt import Variables
     from dsh.session import Session
 
-__all__ = ["AgentChild", "InProcess", "offered_tools"]
+__all__ = ["AgentChild", "InProcess", "offered_tools", "spelled"]
 
 FRESH = (
     "The subagent sees nothing of this conversation: say in the prompt everything it has to know, and what you want "
@@ -106,6 +106,12 @@ def offered_tools(agent: Agent) -> Collection[str]:
     return tools.by_name()
 
 
+def spelled(names: Collection[str], offered: Collection[str]) -> set[str]:
+    """`names`, with the tools among `offered` that they mean where only the case of letters differs."""
+    meant = {name.lower() for name in names}
+    return {*names, *(name for name in offered if name.lower() in meant)}
+
+
 class _Persona:
     """What a child is, to the letter: what looks like a variable in it is none.  Its own children are the same."""
 
@@ -115,14 +121,14 @@ class _Persona:
         self._kind = kind
 
     def prepare(self, agent: Agent) -> None:
-        """Make `agent` one of its kind; of tools it can only have fewer."""
+        """Make `agent` one of its kind; of tools it can only have fewer, also of those that come later."""
         agent.plugins.register(self, "subagents.persona", inherit=True)
         kind = self._kind
         if kind.tools is None and not kind.without_tools:
             return
         offered = offered_tools(agent)
-        only = None if kind.tools is None else [name for name in kind.tools if name in offered]
-        restrict_tools(agent, allow=only, deny=[name for name in kind.without_tools if name in offered])
+        only = None if kind.tools is None else spelled(kind.tools, offered)
+        restrict_tools(agent, allow=only, deny=spelled(kind.without_tools, offered), lenient=True)
 
     @hookimpl
     def prompt_variables(self, variables: Variables) -> None:

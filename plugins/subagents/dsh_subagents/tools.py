@@ -193,8 +193,8 @@ class SubagentTools:
         if kind.tools is None or kind.origin in self._told:
             return
         self._told.add(kind.origin)
-        offered = offered_tools(parent)
-        missing = [name for name in kind.tools if name not in offered]
+        offered = {name.lower() for name in offered_tools(parent)}
+        missing = [name for name in kind.tools if name.lower() not in offered]
         if missing:
             parent.harness.warn(f"{kind.origin}: there is no tool {', '.join(missing)}; {kind.name} does without")
 

@@ -198,7 +198,7 @@ def _front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
         if found[1] in keys:
             raise Malformed(f"its front matter has the key {found[1]} twice")
         more: list[str] = []
-        while number < ends[0] and (lines[number][:1] in (" ", "\t", "-") or not lines[number].strip()):
+        while number < ends[0] and (lines[number][:1] in (" ", "\t", "-", "]") or not lines[number].strip()):
             more.append(lines[number])
             number += 1
         keys[found[1]] = _value((found[2] or "").strip(), more)
@@ -210,8 +210,9 @@ def _value(text: str, more: list[str]) -> str | list[str]:
     items = [line for line in lines if line]
     if not text and items and all(line.startswith("-") for line in items):
         return [_plain(line[1:].strip()) for line in items]
-    if text.startswith("[") and text.endswith("]"):
-        return [_plain(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    whole = " ".join(line for line in (text, *(_plain(line) for line in items)) if line)
+    if whole.startswith("[") and whole.endswith("]"):
+        return [_plain(part.strip()) for part in whole[1:-1].split(",") if part.strip()]
     if re.fullmatch(r"[|>][+-]?", text):
         return ("\n" if text[0] == "|" else " ").join(lines).strip()
     return _plain(" ".join([text, *items]).strip())
@@ -238,7 +239,7 @@ def _names(value: str | list[str] | None) -> tuple[str, ...] | None:
     names = value if isinstance(value, list) else [part.strip() for part in value.split(",")]
     found: list[str] = []
     for name in filter(None, names):
-        plain = name.partition("(")[0]
+        plain = name.partition("(")[0].strip()
         found += (
             [plain]
             if plain == plain.lower() and plain not in ("task", "agent")

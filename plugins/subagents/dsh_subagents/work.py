@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 from attrs import define, evolve, field
 
-from dsh import Agent, AgentError, Harness, TokenUsage
+from dsh import Agent, AgentError, Harness, TokenUsage, hookimpl
 from dsh.durations import spoken
 from dsh.errors import blamed_message, error_code
 from dsh.jsonvalue import Json
@@ -21,6 +21,8 @@ from .provider import Answer, Child, ChildInfo, Outcome, Provider, SubagentError
 from .report import delivery
 
 if TYPE_CHECKING:
+    from dsh.session.events import Event
+
     from . import SubagentHooks
     from .settings import SubagentsConfig
 
@@ -136,21 +138,20 @@ class Subagents:
     def _started(self, running: Running, task: Task, session_id: str | None) -> None:
         info = running.info = evolve(running.info, session_id=session_id)
         session = task.parent.session
-        if session.open_turn is not None:
-            start = SubagentStart(
-                info.id,
-                info.provider,
-                info.description,
-                info.session_id,
-                info.type,
-                info.call_id,
-                info.background,
-            )
-            before = len(session.events)
-            try:
-                session.append(start)
-            finally:
-                running.logged = len(session.events) > before  # also where a listener raised
+        start = SubagentStart(
+            info.id,
+            info.provider,
+            info.description,
+            info.session_id,
+            info.type,
+            info.call_id,
+            info.background,
+        )
+        before = len(session.events)
+        try:
+            self._log(task.parent, start)
+        finally:
+            running.logged = session.open_turn is None or len(session.events) > before  # also where a listener raised
         running.opened.set()
         try:
             self._hooks(task.parent).subagent_start(agent=task.parent, child=info)
@@ -170,10 +171,7 @@ class Subagents:
         usage = None if outcome.usage == TokenUsage() else outcome.usage
         end = SubagentEnd(info.id, reason, info.session_id, outcome.message, usage, info.background)
         try:
-            if parent.session.open_turn is not None:
-                parent.session.append(end)
-            elif parent.status != "disposed":
-                family_of(parent).owed.append(end)
+            self._log(parent, end)
         except Exception as exc:
             self.harness.warn_error(end.type, exc)
         if not was_there:
@@ -182,6 +180,14 @@ class Subagents:
             self._hooks(parent).subagent_end(agent=parent, child=info, outcome=outcome)
         except Exception as exc:
             self.harness.warn_error("subagent_end", exc)
+
+    def _log(self, parent: Agent, data: SubagentStart | SubagentEnd) -> None:
+        """Log what there is to say of a child, now or as soon as a turn is open."""
+        if parent.session.open_turn is not None:
+            self.settle_owed(parent)
+            parent.session.append(data)
+        elif parent.status != "disposed":
+            family_of(parent).owed.append(data)
 
     def _leave(self, running: Running, task: Task, reason: str) -> None:
         running.child = None
@@ -207,13 +213,16 @@ class Subagents:
         """Tell the parent: at once if it works, else by having its model asked, unless it is to be `quiet`."""
         try:
             if quiet:
-                parent.inject(text, SOURCE)  # a cancelled parent must not begin anew for that
+                self.record(parent, text)  # a cancelled parent must not begin anew for that
             elif parent.status == "running":
                 parent.steer(text, SOURCE)
+            elif family.waking:
+                parent.send(text, SOURCE)  # with what another child, that ended just now, has its model asked for
             elif family.wakes >= self.config.wakes:
-                parent.inject(text, SOURCE)
+                self.record(parent, text)
             else:
                 family.wakes += 1
+                family.waking = True
                 parent.send(text, SOURCE)
         except AgentError:
             if parent.status != "disposed":
@@ -227,7 +236,9 @@ class Subagents:
 
     def cancel_background(self, agent: Agent) -> None:
         """Begin the end of the children in the background of an agent that was cancelled."""
-        for running in family_of(agent).background():
+        family = family_of(agent)
+        family.waking = False
+        for running in family.background():
             running.quiet = True
             running.scope.cancel()
 
@@ -254,10 +265,34 @@ class Subagents:
         return family.told
 
     def settle_owed(self, agent: Agent) -> None:
-        """Log the ends that came while no turn was open."""
+        """Log what happened to children while no turn was open."""
         owed = family_of(agent).owed
         while owed and agent.session.open_turn is not None:
             agent.session.append(owed.pop(0))
+
+    def record(self, agent: Agent, text: str) -> None:
+        """Tell an agent of its children without asking its model, with what its log is owed of them beside it.
+
+        Whoever resumes the session, or never says anything in it again, finds their ends there.
+        """
+        settling = agent.plugins.register(_Settling(self, agent), "subagents.settling")
+        try:
+            agent.inject(text, SOURCE)
+        finally:
+            agent.plugins.unregister(name=settling)
+
+
+@define(eq=False)
+class _Settling:
+    """Logs what is owed as soon as a turn is open."""
+
+    subagents: Subagents
+    agent: Agent
+
+    @hookimpl
+    def session_event(self, event: Event) -> None:
+        if event.type == "context/message":
+            self.subagents.settle_owed(self.agent)
 
 
 @define(eq=False)
@@ -273,6 +308,7 @@ class _Work:
 
     async def do(self) -> None:
         task, subagents = self.task, self.subagents
+        await trio.lowlevel.checkpoint_if_cancelled()  # whom nobody wants any more, nobody need open
         async with subagents.providers[self.running.info.provider].open(task) as child:
             self.child = self.running.child = child
             subagents._started(self.running, task, child.session_id)

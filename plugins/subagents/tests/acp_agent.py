@@ -170,6 +170,8 @@ def main() -> None:
                 send({"id": message["id"], "error": {"code": -32000, "message": "who are you?"}})
             case "session/new":
                 send({"id": message["id"], "result": {"sessionId": SESSION}})
+                if BEHAVIOUR == "early":
+                    os.kill(os.getpid(), signal.SIGKILL)
                 while BEHAVIOUR == "blind":  # it reads nothing any more
                     time.sleep(60)
             case "session/prompt":

@@ -192,7 +192,7 @@ async def test_a_sandbox_that_refuses_keeps_it_from_starting(stage: Any) -> None
 
 @pytest.mark.parametrize(
     ("behaviour", "word"),
-    [("version", "version 7"), ("login", "log in"), ("gone", "not today")],
+    [("version", "version 7"), ("login", "log in"), ("gone", "not today"), ("early", "killed by SIGKILL")],
 )
 async def test_it_cannot_be_talked_to(stage: Any, behaviour: str, word: str) -> None:
     said, code = await result(stage, behaviour)

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from attrs import evolve
+from dsh_subagents import subagents_of
+from dsh_subagents.provider import Task
 
 from dsh import AgentOptions
 from dsh.messages import text_of
 from dsh.session import events as ev
-from dsh.testing import call, fail, hang, reply, shape, text, tool_of
+from dsh.testing import call, fail, hang, plugin_of, reply, shape, text, tool_of
 
 TASK = {"description": "a part", "prompt": "do it", "background": True}
 ONE_TURN = AgentOptions(model="scripted/model", one_turn=True)
@@ -228,7 +231,7 @@ async def test_a_cancel_of_an_idle_parent_reaches_them(stage: Any) -> None:
         agent.cancel("enough")
         await trio.testing.wait_all_tasks_blocked()
         assert agent.harness.agents.list() == [agent]
-        assert shape(agent.session.events).endswith("T-(completed) T+2 CX T-(completed)")
+        assert shape(agent.session.events).endswith("T-(completed) T+2 CX subagent/end T-(completed)")
 
 
 async def test_a_child_that_cannot_be_started_is_an_error_at_once(stage: Any) -> None:
@@ -257,7 +260,7 @@ async def test_an_idle_parent_is_woken_so_often_only(stage: Any, autojump_clock:
         await agent.run("go")
         await trio.sleep(10)
         assert len(stage.children) == 3
-        assert shape(agent.session.events).endswith("CX T-(completed)")
+        assert shape(agent.session.events).endswith("CX subagent/end T-(completed)")
         await agent.run("go on")
         await trio.sleep(10)
         assert len(stage.children) == 4
@@ -268,3 +271,72 @@ async def test_options_that_a_child_inherits(stage: Any) -> None:
     async with stage.agent(reply(calls=[start(background=False)]), text("a"), text("b"), options=options) as agent:
         await agent.run("go")
         assert stage.children[0].options == evolve(options, one_turn=True)
+
+
+async def test_a_cancelled_child_has_the_ends_of_its_own_children_in_its_log(stage: Any) -> None:
+    """It is gone then, and no later turn of it could say so."""
+    below = [[reply(calls=[start("b1"), start("b2")]), hang()], [hang(), hang()]]
+    async with stage.agent(reply(calls=[start(background=False)]), below=below) as agent:
+        agent.send("go")
+        await trio.testing.wait_all_tasks_blocked()
+        agent.cancel("enough")
+        await agent.when_idle()
+        assert agent.harness.agents.list() == [agent]
+        child = stage.children[0].session
+        assert stage.links(child)[:2] == [("start", "subagent-1", None), ("start", "subagent-2", None)]
+        assert sorted(stage.links(child)[2:]) == [("end", "subagent-1", "aborted"), ("end", "subagent-2", "aborted")]
+
+
+async def test_one_that_was_cancelled_before_it_was_there_is_never_made(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage.agent(reply(calls=[start()]), text("done")) as agent:
+        begin = agent.start_soon
+
+        def begin_in_vain(*args: Any, **more: Any) -> None:
+            begin(*args, **more)
+            agent.cancel("enough")
+
+        monkeypatch.setattr(agent, "start_soon", begin_in_vain)
+        for prompt in ("go", "and now?"):
+            await agent.run(prompt)
+        assert stage.children == []
+        assert stage.links(agent.session) == []
+        assert agent.harness.agents.list() == [agent]
+
+
+async def test_what_began_and_ended_between_two_turns_is_logged_in_the_next(stage: Any) -> None:
+    async with stage.agent(text("yes"), text("yes"), below=[[text("one")]]) as agent:
+        await subagents_of(agent.harness).run("spawn", Task(agent, "x", "do it"))
+        assert stage.links(agent.session) == []
+        await agent.run("go")
+        assert stage.links(agent.session) == [("start", "subagent-1", None), ("end", "subagent-1", "completed")]
+
+
+async def test_what_began_between_two_turns_is_logged_before_its_end(stage: Any) -> None:
+    gate = Gate()
+    below = [[call("wait"), text("one")]]
+    async with stage.agent(text("yes"), text("yes"), below=below, plugins={"gate": gate.plugin}) as agent:
+        await subagents_of(agent.harness).start("spawn", Task(agent, "x", "do it"))
+        agent.plugins.register(plugin_of(agent_pre_step=lambda: gate.opened.set()))
+        await agent.run("go")
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.links(agent.session) == [("start", "subagent-1", None), ("end", "subagent-1", "completed")]
+
+
+async def test_children_that_end_together_wake_their_parent_once(stage: Any) -> None:
+    """What is limited is how often its model is asked."""
+    gate = Gate()
+    ids = [f"b{number}" for number in range(4)]
+    script = [reply(calls=[start(id) for id in ids]), text("idle"), text("now I know"), text("never")]
+    below = [[*(call("wait", id=id) for id in ids), *(text("part") for _ in ids)]]
+    settings = {"wakes": 1}
+    async with stage.agent(*script, below=below, plugins={"gate": gate.plugin}, settings=settings) as agent:
+        await agent.run("go")
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        await agent.when_idle()
+        said = [text for text in stage.asked(agent.session) if "has finished" in text]
+        assert len(said) == len(ids)
+        assert shape(agent.session.events).count("CX") == 0, "none came too late to be asked about"
+        assert agent.session.last_turn == 2

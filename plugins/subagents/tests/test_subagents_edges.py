@@ -90,7 +90,9 @@ async def test_a_cancel_of_an_idle_parent_reaches_children_that_are_no_agents(st
         await trio.testing.wait_all_tasks_blocked()
         assert provider.open_now == 0
         assert agent.status == "idle"
-        assert shape(agent.session.events).endswith("T-(completed) T+2 CX T-(completed)"), "nobody was asked"
+        assert shape(agent.session.events).endswith("T-(completed) T+2 CX subagent/end T-(completed)"), (
+            "nobody was asked"
+        )
 
 
 async def test_whoever_waits_for_a_cancelled_parent_waits_for_the_end_of_all_below(stage: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dsh_subagents.types import Malformed, parse_type
 
+from dsh import ToolCall
 from dsh.testing import call, text, tool_of
 
 GOOD = "---\nname: reviewer\ndescription: reviews code\n---\nYou review code.\n"
@@ -147,10 +148,38 @@ async def test_a_tool_that_nobody_offers_is_told_of_once(stage: Any, places: dic
         assert "there is no tool grep" in warning
 
 
+@pytest.mark.parametrize("key", ["tools: work, Work", "disallowedTools: Lookup, later"])
+async def test_a_tool_that_is_written_with_capitals_or_comes_later_is_meant(
+    stage: Any, places: dict[str, Path], key: str
+) -> None:
+    """What a kind may not have, it does not have, however it is spelt and whenever it is offered."""
+    write(places["project-claude"] / "a.md", f"---\nname: a\ndescription: x\n{key}\n---\nx")
+    ran: list[str] = []
+
+    def noting(name: str) -> object:
+        def note(call: ToolCall) -> str:
+            ran.append(name)
+            if name == "Work" and call.agent is not None:
+                call.agent.harness.plugins.register(noting("later"), "later")
+            return "ok"
+
+        return tool_of(name, note)
+
+    below = [[call(name, id=name) for name in ("Work", "Lookup", "later")] + [text("done")]]
+    script = [call("subagent", {"description": "x", "prompt": "y", "type": "a"}), text("done")]
+    plugins = {"work": noting("Work"), "lookup": noting("Lookup")}
+    async with stage.agent(*script, below=below, plugins=plugins, cwd=str(places["cwd"])) as agent:
+        await agent.run("go")
+        assert ran == ["Work"]
+        codes = [code for _, code in stage.results(stage.children[0].session)]
+        assert codes == [None, "UNKNOWN_TOOL", "UNKNOWN_TOOL"]
+
+
 FILES = [
     ("tools: Read, Bash(git *), TodoWrite", ("read", "bash", "bash_output", "bash_kill", "todo_write")),
     ("tools: [read, 'write']", ("read", "write")),
     ("tools:\n  - read\n  - write", ("read", "write")),
+    ("tools: [read,\n  'write',  # and no more\n]", ("read", "write")),
     ("tools:\n- Task", ("subagent",)),
     ("tools: '*'", None),
     ("model: inherit", None),

@@ -18,6 +18,8 @@ __all__ = ["INTERNAL", "INVALID", "NO_METHOD", "Failed", "Gone", "Peer", "Pipe",
 NO_METHOD, INVALID, INTERNAL, BUSY = -32601, -32602, -32603, -32000
 AT_ONCE = 64
 """Requests of the other side that are worked on at the same time."""
+END_SECONDS = 2.0
+"""How long to wait for the end of another side that takes no more messages, before saying no more than that."""
 
 
 class Pipe(Protocol):
@@ -80,6 +82,7 @@ class Peer:
     _next: int = 0
     _waiting: dict[int, Callable[[Reply], Awaitable[None]]] = field(factory=dict)
     _lock: trio.Lock = field(factory=trio.Lock)
+    _over: trio.Event = field(factory=trio.Event)
     _busy: int = 0
 
     async def call(self, method: str, params: Json) -> dict[str, Any]:
@@ -144,7 +147,9 @@ class Peer:
             try:
                 await self._pipe.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise Gone("takes no more messages") from None
+                with trio.move_on_after(END_SECONDS):
+                    await self._over.wait()  # how it ended says more
+                raise self.ended or Gone("takes no more messages") from None
             except trio.Cancelled:
                 # Half of a message may be on its way, and nothing can follow it.
                 self.ended = self.ended or Gone("did not take a message")
@@ -169,6 +174,7 @@ class Peer:
         """There is no talking to the other side any more: nobody waits for an answer."""
         if self.ended is None:
             self.ended = Gone(why)
+        self._over.set()
         while self._waiting:
             _, answered = self._waiting.popitem()
             await answered(self.ended)
