@@ -1,6 +1,6 @@
 """Writes dsh.svg: a conversation with a model that plays a script, in a real pseudo-terminal, as its screen looked.
 
-    python docs/write_picture.py
+    python docs/write_picture.py            # or another file, behind it
 
 It needs pyte, which the extra `test` brings.
 """
@@ -102,6 +102,11 @@ class Screen:
             os.write(self.master, f"\x1b[{cursor.y + 1};{cursor.x + 1}R".encode())
         return True
 
+    def close(self) -> None:
+        """Close the terminal, as a person closes its window, and wait for the program's end."""
+        os.close(self.master)
+        os.waitpid(self.pid, 0)
+
     def type(self, keys: str) -> None:
         """Press keys, and read until nothing comes for a moment."""
         os.write(self.master, keys.encode())
@@ -193,8 +198,12 @@ def colour(name: str, usual: str) -> str:
 
 
 if __name__ == "__main__":
+    if any(word.startswith("-") for word in sys.argv[1:]) or len(sys.argv) > 2:
+        sys.exit("usage: python docs/write_picture.py [FILE]")
     FOLDER.mkdir()
     try:
-        PICTURE.write_text(svg(run().screen), encoding="utf-8")
+        talk = run()
+        Path(*sys.argv[1:] or [PICTURE]).write_text(svg(talk.screen), encoding="utf-8")
+        talk.close()
     finally:
         shutil.rmtree(FOLDER)

@@ -11,7 +11,7 @@ from .decisions import Deny
 from .errors import PluginError
 from .hooks.markers import impl_options
 from .hooks.relay import build
-from .tools.tool import ToolCall
+from .tools.tool import ToolCall, Tools
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
@@ -56,6 +56,9 @@ async def _try(harness: Harness, agent: Agent, impl: HookImpl, name: str, argume
     alone = build(harness.plugins.specs[GATE], [(impl, 0)], settings)
     verdict = await alone(agent=agent, call=ToolCall("canary", name, arguments, agent))
     if not isinstance(verdict, Deny) or verdict.reason.startswith(f"the plugin {impl.plugin_name} "):
+        tools = Tools()
+        agent.hook.tools_register(agent=agent, tools=tools)
+        tools.by_name()  # raises, if it is for the tools that a guard cannot judge
         raise PluginError(
             f"the guard {impl.plugin_name} does not work: it should deny {name} with {dict(arguments)}, "
             f"and answered {verdict!r}; fix it, or run without it (--no-plugin {impl.plugin_name})"

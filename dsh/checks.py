@@ -13,6 +13,10 @@ from .hooks import Collector
 __all__ = ["Check", "Checks", "may_write"]
 
 
+LAST = 100
+"""Behind dsh's own checks of the machine and the program."""
+
+
 @frozen
 class Check:
     """What one check found.
@@ -34,19 +38,19 @@ class Check:
 class Checks(Collector[Check]):
     """The collector of ``dsh_doctor``."""
 
-    def ok(self, area: str, text: str, order: int = 0) -> None:
+    def ok(self, area: str, text: str, order: int = LAST) -> None:
         """All is well."""
         self.collect(Check(area, "ok", text), order)
 
-    def note(self, area: str, text: str, advice: str = "", order: int = 0) -> None:
+    def note(self, area: str, text: str, advice: str = "", order: int = LAST) -> None:
         """Something to know, which is no fault."""
         self.collect(Check(area, "note", text, advice), order)
 
-    def warning(self, area: str, text: str, advice: str, order: int = 0) -> None:
+    def warning(self, area: str, text: str, advice: str, order: int = LAST) -> None:
         """Something works less well than it could; `advice` says what to do."""
         self.collect(Check(area, "warning", text, advice), order)
 
-    def error(self, area: str, text: str, advice: str, order: int = 0) -> None:
+    def error(self, area: str, text: str, advice: str, order: int = LAST) -> None:
         """Something does not work; `advice` says what to do."""
         self.collect(Check(area, "error", text, advice), order)
 

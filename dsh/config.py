@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from attrs import Attribute, field, fields_dict, frozen, has
 
-from .errors import ConfigError
+from .errors import ConfigError, all_mistakes
 from .layers import Layer, merge, override, read_layer, take_profile, withhold
 from .messages import Effort
 from .patterns import late
@@ -301,11 +301,29 @@ def load_config(
         ConfigError: a file cannot be read, is no TOML, or says something that is refused.
     """
     paths = config_files(cwd=cwd, home=home, environ=environ)
-    user = read_layer(paths.user, cwd, True)
+    user, mistakes = None, list[ConfigError]()
+    try:
+        user = read_layer(paths.user, cwd, True)
+    except ConfigError as error:
+        mistakes.append(error)
     if folder is None and paths.root is not None and paths.project is not None:
-        folder = TrustStore(home).judged(read_folder(paths.root, cwd))
+        try:
+            folder = TrustStore(home).judged(read_folder(paths.root, cwd))
+        except ConfigError as error:
+            mistakes.append(error)
+    given = list[Layer]()
+    for text in overrides:
+        try:
+            given.append(override(text))
+        except ConfigError as error:
+            mistakes.append(error)
     files = [*([user] if user is not None else ()), *(folder.layers if folder is not None else ())]
-    overlays = [withhold(layer) for layer in take_profile(files, profile)]
+    try:
+        overlays = [withhold(layer) for layer in take_profile(files, profile)]
+    except ConfigError:
+        if not mistakes:
+            raise
+        overlays = []  # the profile may be in what cannot be read
     layers = [withhold(layer) for layer in files]
     if folder is not None and not folder.trusted:
         for layer in (*layers, *overlays):
@@ -313,8 +331,14 @@ def load_config(
     if environ.get("DSH_MODEL"):
         layers.append(Layer("environment variable DSH_MODEL", {"model": environ["DSH_MODEL"]}))
     layers += overlays
-    layers += [*(override(text) for text in overrides), *flags]
-    return _build(layers, folder)
+    layers += [*given, *flags]
+    if not mistakes:
+        return _build(layers, folder)
+    try:  # what can be read may be wrong as well
+        _build(layers, folder)
+    except ConfigError as error:
+        mistakes.append(error)
+    raise all_mistakes(mistakes)
 
 
 def _drop_required(layer: Layer, absent: Collection[str]) -> None:

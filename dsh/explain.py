@@ -151,8 +151,9 @@ def explain_turn(events: Sequence[ev.Event], turn: int) -> list[Explanation]:
         data = event.data
         if isinstance(data, ev.UserMessage | ev.PromptBlocked):
             found.append(_prompt(own, index))
-        elif isinstance(data, ev.AssistantMessage):
+        elif isinstance(data, ev.StepStart):
             found.append(_request(own, index))
+        elif isinstance(data, ev.AssistantMessage):
             found += [explain_call(own, block.id) for block in data.content if isinstance(block, ToolCallBlock)]
     return [*(one for one in found if one.decisions or one.more), _end(own, turn)]
 
@@ -180,18 +181,29 @@ _OF_REQUESTS = frozenset({"agent_request", "agent_request_error", "agent_step_re
 def _request(events: Sequence[ev.Event], index: int) -> Explanation:
     turn, step = _place(events, index)
     decisions: list[ev.HookDecision] = []
+    more: list[ev.Event] = []
     outcome = "no answer"
     for event in events:
         data = event.data
         if isinstance(data, ev.HookDecision) and (data.turn, data.step) == (turn, step) and data.hook in _OF_REQUESTS:
             decisions.append(data)
         elif isinstance(data, ev.AssistantMessage) and (data.turn, data.step) == (turn, step):
-            outcome = f"the answer {_short(text_of(data.content))!r}"
-    return Explanation(f"the request of step {step}", outcome, turn, step, tuple(decisions))
+            outcome = _answer(data)
+        elif _is_plugins(data) and _numbers(data) == (turn, step) and _call_of(data) is None:
+            more.append(event)
+    return Explanation(f"the request of step {step}", outcome, turn, step, tuple(decisions), tuple(more))
+
+
+def _answer(message: ev.AssistantMessage) -> str:
+    text = _short(text_of(message.content))
+    calls = [block.name for block in message.content if isinstance(block, ToolCallBlock)]
+    said = [f"the answer {text!r}"] if text or not calls else []
+    return " and ".join([*said, *([f"calls of {', '.join(calls)}"] if calls else [])])
 
 
 def _end(events: Sequence[ev.Event], turn: int) -> Explanation:
     decisions: list[ev.HookDecision] = []
+    more: list[ev.Event] = []
     outcome = "it has not ended"
     for event in events:
         data = event.data
@@ -200,7 +212,23 @@ def _end(events: Sequence[ev.Event], turn: int) -> Explanation:
         elif isinstance(data, ev.TurnEnd) and data.turn == turn:
             reason = data.reason
             outcome = reason.kind + "".join(f": {text}" for text in (reason.message or reason.reason,) if text)
-    return Explanation(f"the end of turn {turn}", outcome, turn, 0, tuple(decisions))
+        elif _is_plugins(data) and _numbers(data) == (turn, 0) and _call_of(data) is None:
+            more.append(event)
+    return Explanation(f"the end of turn {turn}", outcome, turn, 0, tuple(decisions), tuple(more))
+
+
+def _is_plugins(data: Any) -> bool:
+    """Whether the event is of a type that a plugin brought."""
+    return isinstance(data, ev.OtherData) or type(data).__module__ != ev.__name__
+
+
+def _numbers(data: Any) -> tuple[int, int]:
+    """The turn and the step that a plugin's event says it belongs to; 0 where it says none."""
+    record = data.data if isinstance(data, ev.OtherData) else None
+    turn, step = (
+        record.get(name) if isinstance(record, dict) else getattr(data, name, None) for name in ("turn", "step")
+    )
+    return (turn if isinstance(turn, int) else 0), (step if isinstance(step, int) else 0)
 
 
 def _place(events: Sequence[ev.Event], index: int) -> tuple[int, int]:
@@ -249,27 +277,50 @@ def lines_about(harness: Harness, found: Explanation) -> Iterator[str]:
     where = f"turn {found.turn}" + (f", step {found.step}" if found.step else "")
     yield f"{found.what} ({where})"
     yield f"  -> {found.outcome}"
-    if not found.decisions:
-        yield "  no plugin took part in it; what dsh does by itself, holds"
+    if not found.decisions and not found.more:
+        yield "  no plugin decided anything here; what dsh does by itself, holds"
     for number, decision in enumerate(found.decisions, 1):
         yield f"  {number}. {_head(decision)}"
         if decision.reason:
             yield f"     {' '.join(decision.reason.split())}"
         yield f"     {_where(harness, decision)}"
     for event in found.more:
-        text = getattr(event.data, "notice", None) or dumps(harness.codec.to_json(event.data)).decode()
-        yield f"  {event.type} (event {event.seq}): {text}"
+        yield f"  {event.type} (event {event.seq}): {_told(harness, event)}"
+
+
+_KNOWN = frozenset({"turn", "step", "callId", "id", "lineage"})
+
+
+def _told(harness: Harness, event: ev.Event) -> str:
+    """What a plugin's event says, but for where it stands, which is known."""
+    notice = getattr(event.data, "notice", None)
+    if isinstance(notice, str) and notice:
+        return _short(notice)
+    record = harness.codec.to_json(event.data)
+    if not isinstance(record, dict):
+        return _short(dumps(record).decode())
+    kept = {key: value for key, value in record.items() if key not in _KNOWN and value not in (None, "", [])}
+    return _short(", ".join(f"{key}: {_value(value)}" for key, value in kept.items()))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return " ".join(value)
+    return dumps(value).decode()
 
 
 def _head(decision: ev.HookDecision) -> str:
     changed = f" ({', '.join(decision.changed)})" if decision.changed else ""
-    return f"{decision.hook}  {decision.plugin} {decision.version}  {decision.verdict}{changed}  {decision.ms:.2f} ms"
+    plugin = f"{decision.plugin} {decision.version or '(no version)'}"
+    return f"{decision.hook}  {plugin}  {decision.verdict}{changed}  {decision.ms:.2f} ms"
 
 
 def _where(harness: Harness, decision: ev.HookDecision) -> str:
     place = place_of(harness.plugins, decision)
     if place is None:
-        return f"the plugin {decision.plugin} is not loaded now"
+        return f"the plugin {decision.plugin} is not loaded now, so its file and line are not known; -e loads one"
     now = f", in version {place.version} now" if place.version != decision.version else ""
     path = os.path.relpath(place.file)
     return f"{place.file if path.startswith('..') else path}:{place.line}{now}"

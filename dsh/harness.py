@@ -16,20 +16,21 @@ from .agents import Agent, AgentFactory, AgentHandle, AgentOptions, AgentRegistr
 from .canaries import run_canaries
 from .config import GUARDS, Config, dsh_home
 from .configured import start_configured
-from .credentials import FILE, Credentials, read_credentials
+from .configuring import configure
+from .credentials import FILE, Credentials
 from .discovery import load_plugins
 from .errors import AgentError, SessionNotFound, blamed_message
 from .hooks import PluginManager, Settings, Trace
 from .hooks.trace import held
 from .hookspecs import Hooks
 from .llm.adapter import Adapters
-from .llm.http.settings import NetworkConfig
 from .llm.service import LlmService
 from .models import Models
 from .owned import Owned
-from .secrets import CleanEnvironment, Secrets, SecretsConfig
+from .secrets import Secrets
 from .session.codec import Codec, default_codec
 from .session.events import Event, HookDecision
+from .session.lineage import LINEAGE, read_lineage
 from .session.log import Session
 from .session.sessions import Sessions
 from .session.store import UNSTORED, EventTypes
@@ -209,6 +210,7 @@ class Harness:
             raise SessionNotFound(f"there is no session {session_id!r}; `dsh sessions list` shows those there are")
         agent_id = self._free_id(agent_id)
         header = stored.header
+        lineage = await read_lineage(self.hook, header)
         session = self.sessions.prepare(
             header.id,
             seed=stored.events,
@@ -217,6 +219,7 @@ class Harness:
             created_at=header.created_at,
             seed_length=header.seed_length,
         )
+        session.stash[LINEAGE] = lineage
         return self._start(AgentRequest(agent_id, session, self._chosen(options), "resume", None, setup), owner)
 
     async def dispose_children(self, parent: Agent) -> None:
@@ -277,13 +280,7 @@ class Harness:
         self.plugins.settings.on_trace = self._record
         self.plugins.settings.on_slow = self._slow
         self.plugins.on_gone = self._plugin_gone
-        self.secrets.config = self.config.section("secrets", SecretsConfig)
-        self._read_credentials()
-        self.plugins.register(CleanEnvironment(self.secrets), "dsh.secrets")
-        # Not of one plugin: all that ask services over HTTP read it.
-        self.config.section("network", NetworkConfig)
-        self.hook.dsh_configure(harness=self)
-        self.config.refuse_unclaimed({*self.plugins.blocked, *self.plugins.failed})
+        configure(self)
         types = EventTypes()
         self.hook.session_event_types(types=types)
         self.codec = self.sessions.codec = Codec(types)
@@ -294,14 +291,6 @@ class Harness:
         self._factory = await self.hook.agent_factory(harness=self)
         await run_canaries(self)
         await start_configured(self)
-
-    def _read_credentials(self) -> None:
-        self.credentials = read_credentials(self.home)
-        for name, value in self.credentials.keys.items():
-            self.secrets.add(value, name)
-        if self.credentials.open_to:
-            path = self.credentials.path
-            self.warn(f"{self.credentials.open_to} may read the keys in {path}; chmod 600 {path}")
 
     def _record(self, trace: Trace) -> None:
         """Log the decisions that plugins took part in, where a turn is open."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from .errors import ConfigError
+from .errors import ConfigError, all_mistakes
 from .layers import Layer, label_of, needs_trust, parse_layer, read_bytes
 
 __all__ = ["FILES", "Folder", "PluginFile", "TrustStore", "read_folder"]
@@ -106,6 +106,7 @@ def _made(root: Path, cwd: Path, files: Mapping[str, bytes], broken: str | None)
     from hashlib import sha256  # most starts have no project's settings to look at
 
     digest, layers, wants = sha256(), [], []
+    mistakes: list[ConfigError] = []
     for name, content in sorted(files.items()):
         for part in (os.fsencode(name), content):
             digest.update(len(part).to_bytes(8, "big") + part)
@@ -113,10 +114,16 @@ def _made(root: Path, cwd: Path, files: Mapping[str, bytes], broken: str | None)
         if name not in files:
             continue
         label = label_of(root / ".dsh" / name, cwd)
-        layer = parse_layer(files[name], label, trusted=False)
+        try:
+            layer = parse_layer(files[name], label, trusted=False)
+        except ConfigError as error:
+            mistakes.append(error)
+            continue
         layers.append(layer)
         if keys := needs_trust(layer.data):
             wants.append(f"{label}: {', '.join(keys)}")
+    if mistakes:
+        raise all_mistakes(mistakes)
     plugins: tuple[PluginFile, ...] = ()
     try:
         plugins = _plugins(root, cwd, files)

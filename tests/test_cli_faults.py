@@ -41,7 +41,7 @@ ENDS = {
     "import-interrupt": ("raise KeyboardInterrupt", 130),
     "import-group": ("raise BaseExceptionGroup('x', [KeyboardInterrupt(), ValueError('v')])", 130),
     "configure-exit": (hook("dsh_configure", "raise SystemExit(0)"), 2),
-    "configure-exits": (hook("dsh_configure", "raise BaseExceptionGroup('x', [SystemExit(5), SystemExit(6)])"), 1),
+    "configure-exits": (hook("dsh_configure", "raise BaseExceptionGroup('x', [SystemExit(5), SystemExit(6)])"), 2),
     "configure-group": (hook("dsh_configure", "raise BaseExceptionGroup('x', [KeyboardInterrupt()])"), 130),
 }
 

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from dsh.cli import main
+from dsh.cli.plugin.new import TAKEN
 from dsh.cli.plugin.template import files
+from dsh.config import Config
 
 ROOT = Path(__file__).parents[1]
 Dsh = Callable[..., tuple[int, str, str]]
@@ -161,3 +164,33 @@ def test_installing_and_removing_in_an_environment_of_its_own(dsh: Dsh, tmp_path
     removed = run("remove", "house")
     assert removed.returncode == 0, removed.stderr
     assert run("info", "house").returncode == 2
+    package = tmp_path / "dsh-house/dsh_house/__init__.py"
+    package.write_text(f"{package.read_text()}\nimport nothing_such\n")
+    broken = run("install", "./dsh-house")
+    assert (broken.returncode, broken.stdout) == (1, "")
+    assert "house (dsh-house) is installed, and cannot be loaded: " in broken.stderr
+    assert "No module named 'nothing_such'" in broken.stderr
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/pyproject.toml").write_text("x = [")
+    wrong = run("install", "./odd")
+    assert wrong.returncode == 1
+    assert "Traceback" not in wrong.stderr
+    assert wrong.stderr.endswith("dsh: pip failed; -v shows all that it says\n")
+
+
+def test_without_an_action_it_is_the_list(dsh: Dsh) -> None:
+    assert dsh("plugin")[1] == dsh("plugins")[1]
+    code, _, err = dsh("plugin", "list", "todo")
+    assert (code, err) == (2, "dsh: dsh plugin list shows all of them; of one: dsh plugin info todo\n")
+
+
+def test_what_is_lost_with_a_plugin_is_said(dsh: Dsh) -> None:
+    pytest.importorskip("dsh_jsonl")
+    assert "no session is stored" in dsh("plugin", "disable", "jsonl")[2]
+    assert "without loop no model can be asked" in dsh("plugin", "disable", "loop")[2]
+    assert dsh("plugin", "disable", "jsonl", "-q")[2] == ""
+
+
+def test_no_plugin_is_called_as_settings_of_dsh_are() -> None:
+    core = {field.name for field in attrs.fields(Config) if field.init and field.eq} - {"tables"}
+    assert core <= TAKEN

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,28 @@ def test_the_readme_shows_a_small_picture_that_needs_nothing_from_elsewhere() ->
     assert picture.count("http") == 1  # the name of the format
     shown = " ".join(element.text or "" for element in ElementTree.fromstring(picture).iter(TEXT))
     assert "needs your approval" in shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def texts(picture: str) -> list[str]:
+    """What a picture says, without how long things took and how much came of them."""
+    shown = [
+        (element.text or "").replace("\N{NO-BREAK SPACE}", " ")
+        for element in ElementTree.fromstring(picture).iter(TEXT)
+    ]
+    return [re.sub(r"\b[\d.]+ (s|B|ms)\b", r"N \1", text) for text in shown]
+
+
+def test_the_picture_is_what_dsh_shows_now(writer: Any, tmp_path: Path) -> None:
+    """The conversation is held anew; `python docs/write_picture.py` writes the picture where this fails."""
+    for name in ("dsh_terminal", "dsh_shell", "dsh_files", "dsh_permissions"):
+        pytest.importorskip(name)
+    made = tmp_path / "made.svg"
+    command = [sys.executable, writer.__file__, str(made)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    if "FileExistsError" in ran.stderr:
+        pytest.skip(f"{writer.FOLDER} is in use")
+    assert ran.returncode == 0, ran.stderr
+    assert texts((ROOT / "docs" / "dsh.svg").read_text(encoding="utf-8")) == texts(made.read_text(encoding="utf-8"))
 
 
 def test_a_screen_becomes_a_picture(writer: Any) -> None:

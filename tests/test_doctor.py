@@ -125,9 +125,9 @@ def test_tools_of_one_name(doctor: Doctor, tmp_path: Path) -> None:
     assert "twice: what they touch is not declared" in found(records, "tools", "note")
     code, records = doctor("-e", one, "-e", two)
     assert code == 1
-    # a guard that looks at tools meets it first
+    # a guard that looks at tools meets it first, and is not what is wrong
     errors = found(records, "tools", "error") + found(records, "start", "error")
-    assert "two plugins add the tool 'twice': one and two" in errors
+    assert errors.startswith("two plugins add the tool 'twice': one and two")
 
 
 def test_a_guard_that_does_not_work(doctor: Doctor, tmp_path: Path) -> None:
@@ -246,8 +246,10 @@ def test_the_lines_for_a_person(
 def test_checks_are_in_order() -> None:
     checks = Checks()
     checks.view("b").warning("z", "late", "x", order=9)
-    checks.view("a").ok("y", "early")
-    assert list(checks) == [Check("y", "ok", "early"), Check("z", "warning", "late", "x")]
+    checks.view("a").ok("y", "early", order=1)
+    checks.view("a").ok("x", "a plugin's, which says no place")
+    assert [check.area for check in checks] == ["y", "z", "x"]
+    assert list(checks)[:2] == [Check("y", "ok", "early"), Check("z", "warning", "late", "x")]
 
 
 def test_settings_are_counted_and_tables_are_none(doctor: Doctor, tmp_path: Path) -> None:
@@ -257,3 +259,57 @@ def test_settings_are_counted_and_tables_are_none(doctor: Doctor, tmp_path: Path
     assert found(doctor()[1], "config", "ok") == f"{file}, nothing is set in it -> "
     file.write_text("[hooks]\ndeadline = 30\n[plugins]\ndisabled = []\n")
     assert found(doctor()[1], "config", "ok") == f"{file}, 2 settings -> "
+
+
+def test_every_mistake_in_settings_has_a_line(doctor: Doctor, tmp_path: Path) -> None:
+    """Of the tables of plugins; and of files that are no TOML, with what can be seen beside them."""
+    pytest.importorskip("dsh_retry")
+    pytest.importorskip("dsh_compaction")
+    (tmp_path / "home").mkdir()
+    config = tmp_path / "home/config.toml"
+    config.write_text('[retry]\ntries = "x"\n[compaction]\nthresold = 1\n[nonsense]\na = 1\n[network]\nproxi = "x"\n')
+    code, records = doctor()
+    said = found(records, "config", "error").splitlines()
+    assert (code, len(said)) == (1, 4)
+    for words in (
+        "retry.tries: expected a whole",
+        "compaction.thresold: unknown",
+        "nonsense: nothing",
+        "network.proxi",
+    ):
+        assert sum(words in line for line in said) == 1, words
+    config.write_text("model = [")
+    (tmp_path / ".dsh").mkdir()
+    (tmp_path / ".dsh/config.toml").write_text("also wrong")
+    (tmp_path / ".dsh/config.local.toml").write_text("x = 1 = 2")
+    code, records = doctor("--config", "nonsense")
+    said = found(records, "config", "error").splitlines()
+    assert (code, len(said)) == (1, 4)
+    assert all("mend the setting" in line for line in said)
+    assert {"disk", "terminal"} <= {record["area"] for record in records}
+
+
+def test_a_plugin_of_the_folder_that_cannot_be_loaded(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / ".dsh/plugins").mkdir(parents=True)
+    (tmp_path / ".dsh/plugins/broken.py").write_text("import nothing_such\n")
+    code, records = doctor("--trust")
+    assert code == 1
+    assert "the plugin broken is skipped: " in found(records, "plugins", "error")
+
+
+def test_a_damaged_file_of_keys_is_told_once(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/credentials.toml").write_text("[keys\n")
+    code, records = doctor()
+    assert code == 1
+    assert len([record for record in records if "credentials.toml" in record["text"]]) == 1
+
+
+def test_whose_answer_counts(doctor: Doctor, tmp_path: Path) -> None:
+    body = "@hookimpl\ndef agent_request(config):\n    return config\n"
+    wraps = "@hookimpl(wrapper=True)\nasync def agent_request(config):\n    yield\n"
+    one, two = plugin(tmp_path, "one", body), plugin(tmp_path, "two", body)
+    _, records = doctor("-e", one, "-e", two, "-e", plugin(tmp_path, "three", wraps))
+    notes = found(records, "plugins", "note")
+    assert "agent_request: two is asked before one; the first answer counts" in notes
+    assert "agent_request may be changed by three, " in notes or "--no-plugin" in notes

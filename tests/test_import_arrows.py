@@ -57,6 +57,7 @@ MAY: dict[str, set[str]] = {
     "loop": BASE | {"agents", "hookspecs", "llm", "prompt", "session", "tasks", "tools"},
     "canaries": BASE | {"agents", "tools"},
     "configured": BASE | {"agents"},
+    "configuring": BASE | {"credentials", "llm", "secrets"},
     "owned": BASE | {"agents", "config", "tasks"},
     "harness": ALL,
     "testing": ALL,

@@ -10,9 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from dsh import Agent, Block, Continue, Deny, Stop
+from dsh import Accept, Agent, Block, Continue, Deny, GiveUp, Stop
 from dsh.cli import main
-from dsh.explain import explain_call, explain_event, explain_turn, last_denial, place_of
+from dsh.config import Config
+from dsh.explain import explain_call, explain_event, explain_turn, last_denial, lines_about, place_of
+from dsh.llm.scripted import fail
 from dsh.session.events import AssistantMessage, TurnEnd, UserMessage
 from dsh.testing import call, memory_agent, plugin_of, text, tool_of, wrapper_of
 
@@ -121,7 +123,7 @@ def llm_adapters(adapters):
 
 @hookimpl
 def tools_pre_execute(call):
-    if "secret" in call.arguments["command"]:
+    if "secret" in str(call.arguments):
         return Deny("that is private")
 """
 TWO = 'call("bash", {"command": "cat secret"}), call("bash", {"command": "ls"}, id="c2"), text("done")'
@@ -208,3 +210,87 @@ def test_what_is_not_there_is_said(dsh: Dsh, tmp_path: Path) -> None:
         assert words in err
     assert dsh("why", "a", "b")[0] == 2
     assert "there is no session missing" in dsh("why", "missing")[2]
+
+
+async def test_what_an_answer_changed_is_named() -> None:
+    """Also of an implementation that is no wrapper, and of a gate's answer that brings something."""
+    plugins = {
+        "doing": tool_of("do"),
+        "warm": plugin_of(agent_request=lambda config, step: attrs.evolve(config, temperature=0.5)),
+        "same": plugin_of(tools_post_execute=lambda call: Accept()),
+        "words": plugin_of(tools_post_execute=lambda call: Accept("other", context="a note")),
+    }
+    async with memory_agent(call("do", {}), text("done"), plugins=plugins) as agent:
+        await agent.run("go")
+        request, called, *_ = explain_turn(agent.session.events, 1)
+    assert [(one.plugin, one.changed) for one in request.decisions] == [("warm", ("temperature",))]
+    assert request.outcome == "calls of do"
+    assert {one.plugin: one.changed for one in called.decisions} == {"words": ("content", "context"), "same": None}
+
+
+async def test_a_part_of_a_plugin_has_its_version() -> None:
+    permissions = pytest.importorskip("dsh_permissions")
+    plugins = {"permissions": permissions, "doing": tool_of("do")}
+    async with memory_agent(call("do", {}), text("done"), plugins=plugins) as agent:
+        manager = agent.harness.plugins
+        manager.distributions["permissions"] = ("dsh-harness", "7.0")
+        assert manager.version_of("permissions.approve") == manager.version_of("permissions") == "7.0"
+        assert manager.version_of("nothing.approve") == ""
+
+
+async def test_a_limit_is_told_by_its_event_and_nobody_is_blamed() -> None:
+    budget = pytest.importorskip("dsh_budget")
+    config = Config(tables={"budget": {"max_requests": 1}})
+    plugins = {"budget": budget, "doing": tool_of("do")}
+    async with memory_agent(call("do", {}), text("done"), plugins=plugins, config=config) as agent:
+        await agent.run("go")
+        end = explain_turn(agent.session.events, 1)[-1]
+        shown = list(lines_about(agent.harness, end))
+    assert end.outcome.startswith("error: the model was asked ")
+    assert end.outcome.endswith("the limit of the run")
+    assert [event.type for event in end.more] == ["budget/reached"]
+    assert shown[-1].startswith(f"  budget/reached (event {end.more[0].seq}): code: LIMIT_REQUESTS, message: the model")
+
+
+async def test_a_wait_for_another_try_is_part_of_the_request() -> None:
+    retry = pytest.importorskip("dsh_retry")
+    config = Config(tables={"retry": {"base_ms": 1, "max_ms": 1}})
+    failed = fail("too busy", code="OVERLOADED", retryable=True)
+    async with memory_agent(failed, text("done"), plugins={"retry": retry}, config=config) as agent:
+        await agent.run("go")
+        request = explain_turn(agent.session.events, 1)[0]
+    assert [(one.plugin, one.verdict) for one in request.decisions] == [("retry", "retry")]
+    assert [event.type for event in request.more] == ["retry/wait"]
+
+
+async def test_a_request_that_got_no_answer_is_part_of_its_turn() -> None:
+    gives_up = plugin_of(agent_request_error=lambda: GiveUp())
+    failed = fail("too busy", code="OVERLOADED", retryable=True)
+    async with memory_agent(failed, plugins={"resigned": gives_up}) as agent:
+        await agent.run("go")
+        request, end = explain_turn(agent.session.events, 1)
+    assert (request.what, request.outcome) == ("the request of step 1", "no answer")
+    assert [(one.plugin, one.verdict) for one in request.decisions] == [("resigned", "giveup")]
+    assert end.what == "the end of turn 1"
+
+
+def test_a_denial_below_is_found(dsh: Dsh, tmp_path: Path) -> None:
+    pytest.importorskip("dsh_subagents")
+    child = 'call("subagent", {"description": "c", "prompt": "p"}, id="s"), '
+    task(dsh, tmp_path, f'{child}call("bash", {{"command": "cat secret"}}, id="c9"), text("child"), text("done")')
+    for about in ((), ("denied",)):
+        code, out, _ = dsh("why", *about)
+        assert code == 0
+        assert 'the call of bash {"command":"cat secret"} (turn 1, step 1)' in out
+        assert " started\n" in out
+    record = json.loads(dsh("why", "--json")[1])
+    parent = json.loads(dsh("sessions", "list", "--json")[1].splitlines()[0])["id"]
+    assert record["session"] != parent
+    assert "the end of turn 1" in dsh("why", "last")[1]
+
+
+def test_what_is_asked_for_is_written_as_it_is(dsh: Dsh, tmp_path: Path) -> None:
+    task(dsh, tmp_path)
+    for about in ("last:1", "denied:2", "Seq:1"):
+        code, _, err = dsh("why", about)
+        assert (code, "expected seq:N, turn:N, call:ID, denied or last" in err) == (2, True), about

@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -15,9 +16,10 @@ from attrs import evolve
 
 from ..canaries import run_canaries
 from ..checks import Check, Checks, may_write
-from ..config import config_files
+from ..config import config_files, dsh_home
 from ..credentials import read_credentials
-from ..errors import ConfigError, error_message
+from ..errors import ConfigError, PluginError, error_message
+from ..hooks.step import wraps
 from ..jsonvalue import dumps
 from ..tools.tool import Tools
 from . import EXIT_FAILED, EXIT_OK, clean
@@ -41,16 +43,22 @@ def run(args: argparse.Namespace) -> int:
     checks = Checks()
     _python(checks.view("dsh"))
     start: Start | None = None
+    skipped: list[str] = []
     try:
-        start = settle(args)
+        start = settle(args, warn=skipped.append)
     except ConfigError as error:
-        checks.error("config", error_message(error), "mend the setting or the flag that it names", order=20)
+        _mistakes(checks.view("dsh"), "config", error, "mend the setting or the flag that it names", order=20)
+    home = dsh_home(os.environ)
+    _terminal(checks.view("dsh"))
+    _disk(checks.view("dsh"), home)
+    _credentials(checks.view("dsh"), home)
     if start is not None:
-        _terminal(checks.view("dsh"))
-        _disk(checks.view("dsh"), start)
         _settings(checks.view("dsh"), start)
         _trust(checks.view("dsh"), start)
-        _credentials(checks.view("dsh"), start)
+        for text in skipped:
+            if " is not trusted, so this was left out" not in text:  # which is said with advice already
+                tell = checks.error if text.startswith("the plugin ") else checks.warning
+                tell("plugins", text, "mend what it names, or take it away", order=51)
         trio.run(_opened, args, start, checks)
     found = list(checks)
     if args.json:
@@ -65,14 +73,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(found: Sequence[Check]) -> Iterator[str]:
     width = max(len(check.area) for check in found)
-    for check in found:
+    for check, following in zip(found, [*found[1:], None], strict=True):
         text = clean(" ".join(check.text.split()))
         yield f"{SIGNS[check.status]:<4}  {check.area:<{width}}  {text}"
-        if check.advice:
+        said_below = following is not None and (check.area, check.advice) == (following.area, following.advice)
+        if check.advice and not said_below:
             yield f"{'':<4}  {'':<{width}}  -> {clean(' '.join(check.advice.split()))}"
     bad = sum(check.status == "error" for check in found)
     odd = sum(check.status == "warning" for check in found)
     yield f"\n{bad} failed, {odd} could be better" if bad or odd else "\nall is well"
+
+
+def _mistakes(checks: Checks, area: str, error: Exception, advice: str, *, order: int) -> None:
+    """What is wrong, a check for each."""
+    said = {check.text for check in checks}
+    for line in error_message(error).splitlines() if isinstance(error, ConfigError) else [error_message(error)]:
+        if line not in said:
+            checks.error(area, line, advice, order=order)
 
 
 # -- the machine
@@ -81,7 +98,8 @@ def _lines(found: Sequence[Check]) -> Iterator[str]:
 def _python(checks: Checks) -> None:
     from .. import __version__
 
-    checks.ok("dsh", f"{__version__}, Python {platform.python_version()} ({sys.executable}), {platform.platform()}")
+    text = f"{__version__}, Python {platform.python_version()} ({sys.executable}), {platform.platform()}"
+    checks.ok("dsh", text, order=0)
 
 
 def _terminal(checks: Checks) -> None:
@@ -111,8 +129,7 @@ def _tty(stream: object) -> bool:
         return False
 
 
-def _disk(checks: Checks, start: Start) -> None:
-    home = start.home
+def _disk(checks: Checks, home: Path) -> None:
     there = next((folder for folder in (home, *home.parents) if folder.is_dir()), None)
     if there is None or not may_write(home):
         checks.error(
@@ -120,13 +137,17 @@ def _disk(checks: Checks, start: Start) -> None:
         )
         return
     free = shutil.disk_usage(there).free
-    text = f"{home}: {free / (1 << 30):.1f} GiB free" + ("" if home.is_dir() else ", made when it is needed")
+    text = f"{home}: {_size(free)} free" + ("" if home.is_dir() else ", made when it is needed")
     if free < ROOM:
         checks.warning("disk", text, "make room: a session that cannot be written ends its run", order=30)
     else:
         checks.ok("disk", text, order=30)
     if home.is_dir() and home.stat().st_mode & 0o022:
         checks.warning("disk", f"others may write in {home}", f"chmod go-w {home}", order=30)
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
 
 
 def _settings_in(data: Mapping[str, Any]) -> int:
@@ -145,10 +166,11 @@ def _settings(checks: Checks, start: Start) -> None:
     if not any(check.area == "config" for check in checks):
         text = f"no file; yours would be {files.user}"
         checks.note("config", text, "`dsh init` writes one with every common setting explained", order=20)
+    above = {key[:length] for key in start.config.origins for length in range(len(key))}
     from_elsewhere = sorted(
         f"{'.'.join(str(part) for part in key)} by {label}"
         for key, label in start.config.origins.items()
-        if not label.endswith(".toml") and ".toml" not in label
+        if ".toml" not in label and key not in above
     )
     if from_elsewhere:
         text = f"set by the environment or a flag: {', '.join(from_elsewhere)}"
@@ -170,9 +192,9 @@ def _trust(checks: Checks, start: Start) -> None:
         checks.note("trust", f"{folder.root} is not trusted{said}, so this is left out: {wants}", advice, order=22)
 
 
-def _credentials(checks: Checks, start: Start) -> None:
+def _credentials(checks: Checks, home: Path) -> None:
     try:
-        kept = read_credentials(start.home)
+        kept = read_credentials(home)
     except ConfigError as error:
         checks.error("keys", error_message(error), "mend the file, or delete it and use `dsh auth set`", order=79)
         return
@@ -191,23 +213,27 @@ def _credentials(checks: Checks, start: Start) -> None:
 
 async def _opened(args: argparse.Namespace, start: Start, checks: Checks) -> None:
     warnings: list[str] = []
+    failed: set[str] = set()
     try:
         async with opened(evolve(start, warn=warnings.append)) as harness:
-            own = checks.view("dsh")
+            own, failed = checks.view("dsh"), set(harness.plugins.failed)
             _plugins(own, harness.plugins, start)
             await _guards(own, harness)
             _tools(own, harness)
             await _models(own, harness, online=args.online)
             await harness.hook.dsh_doctor(harness=harness, checks=checks)
     except Exception as error:
-        checks.error(
-            "start", error_message(error), "mend what it names; --no-plugin NAME runs without a plugin", order=40
-        )
+        said = isinstance(error, ConfigError) and not isinstance(error, PluginError)
+        advice = "mend what it names" + ("" if said else "; --no-plugin NAME runs without a plugin")
+        _mistakes(checks.view("dsh"), "config" if said else "start", error, advice, order=20 if said else 40)
         try:
             _plugins(checks.view("dsh"), loaded(start), start)
         except Exception:
             return  # the same again, most likely
     for text in warnings:
+        skipped = any(text.startswith(f"the plugin {name} of ") for name in failed)
+        if skipped or "may read the keys in" in text:
+            continue  # which is said with advice already
         checks.warning("start", text, "see what it says", order=45)
 
 
@@ -235,21 +261,22 @@ def _plugins(checks: Checks, manager: PluginManager, start: Start) -> None:
     if blocked:
         text = f"switched off by a setting or a flag: {', '.join(blocked)}"
         checks.note("plugins", text, "`dsh plugin enable NAME` takes one out of your own settings", order=51)
+    theirs = {info.name for info in (*foreign, *given)}
     for hook in CHANGING:
         if hook not in manager.specs:
             continue
-        names = [impl.plugin_name for impl in manager.implementations(hook) if impl.wrapper or impl.hookwrapper]
-        others = [name for name in names if name in {info.name for info in (*foreign, *given)}]
+        names = [impl.plugin_name for impl in manager.implementations(hook) if wraps(impl)]
+        others = [name for name in names if name in theirs]
         if others and len(set(names)) > 1:
             text = f"{hook} may be changed by {', '.join(dict.fromkeys(names))}, the first of them last"
             checks.note("plugins", text, f"dsh hooks order {hook} shows who is called when", order=52)
     for hook, spec in sorted(manager.specs.items()):
-        if not spec.decides or hook in CHANGING or hook.startswith("session_"):
+        if spec.kind != "decide" or hook.startswith("session_"):
             continue
-        plain = [impl.plugin_name for impl in manager.implementations(hook) if not (impl.wrapper or impl.hookwrapper)]
-        shadow = [name for name in plain[1:] if plain[0] in {info.name for info in (*foreign, *given)}]
-        if shadow and spec.kind == "decide":
-            text = f"{hook}: {plain[0]} is asked before {', '.join(shadow)}, and its answer counts"
+        plain = [impl.plugin_name for impl in manager.implementations(hook) if not wraps(impl)]
+        at = next((number for number, name in enumerate(plain) if name in theirs), len(plain))
+        if plain[at + 1 :]:
+            text = f"{hook}: {plain[at]} is asked before {', '.join(plain[at + 1 :])}; the first answer counts"
             checks.note("plugins", text, f"dsh hooks order {hook} shows the order", order=52)
 
 
@@ -307,7 +334,8 @@ async def _models(checks: Checks, harness: Harness, *, online: bool) -> None:
     from .probe import check
 
     for name in usable:
-        verdict = (await check(harness, name)).masked(harness.secrets.mask)
+        named = wanted if wanted and wanted.startswith(f"{name}/") else name
+        verdict = (await check(harness, named)).masked(harness.secrets.mask)
         if verdict.status == "ok":
             checks.ok("network", verdict.message, order=81)
         else:

@@ -106,7 +106,8 @@ class _Questions:
             service = chosen.get(answer) or self.all.get(answer)
             if service is not None:
                 return service
-            _say(f"There is no {answer}{did_you_mean(answer, self.all)}")
+            hint = did_you_mean(answer, self.all) or f"; type a number from 1 to {len(chosen)}, or one of the names"
+            _say(f"There is no {answer}{hint}")
 
     def _key(self, service: Service) -> bool:
         """Whether there is a key now."""

@@ -51,6 +51,16 @@ class Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise Helped(status)
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is none of the choices, with the one that may have been meant."""
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        names = [str(choice) for choice in choices]
+        hint = _hint(str(value), names) or f"; there are {', '.join(names)}"
+        what = f"{action.option_strings[-1]} {value}" if action.option_strings else f"{self.prog} {value}"
+        raise ConfigError(f"{what}: there is no such thing{hint} ({self.prog} --help says more)", code="USAGE")
+
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").split()
         if message.startswith("unrecognized") and unknown and unknown[0].startswith("-"):
@@ -110,7 +120,7 @@ def command_parser(name: str, text: str) -> Parser:
         parser.add_argument("--online", action="store_true", help="ask each provider that is configured, too")
         return parser
     if name == "plugin":
-        parser.add_argument("action", choices=PLUGIN, metavar="|".join(PLUGIN))
+        parser.add_argument("action", nargs="?", choices=PLUGIN, default="list", metavar="|".join(PLUGIN))
         parser.add_argument(
             "names",
             nargs="*",

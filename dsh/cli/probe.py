@@ -187,7 +187,7 @@ class _Probe:
         return self.fine()
 
     def fine(self) -> Verdict:
-        has = f", {len(self.names)} models" if self.names else ""
+        has = f", {len(self.names)} model{'' if len(self.names) == 1 else 's'}" if self.names else ""
         key = f"the key in {self.key_env} is accepted" if self.has_key and self.key_env else "it answers"
         return self.verdict("ok", f"{self._at()}: fine: {key}{has}")
 

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import asdict, define, evolve, field
+from attrs import define, evolve, field
 
 from ..agents import RunResult
 from ..errors import AgentError, ConfigError
@@ -256,7 +256,7 @@ class _Run:
             "exit_code": code,
             "model": header.config.model if header is not None else None,
             "steps": self.steps,
-            "usage": asdict(usage),
+            "usage": usage.record(),
             "cost_usd": self.cost,
         }
         if failure is not None:

@@ -47,20 +47,27 @@ class Start:
     safe_mode: bool = False
 
 
-def settle(args: argparse.Namespace, *, may_ask: bool = False) -> Start:
+def settle(args: argparse.Namespace, *, may_ask: bool = False, warn: Callable[[str], None] | None = None) -> Start:
     """Read the settings and lay the flags over them.
 
     Args:
         may_ask: whether the person may be asked to trust the folder.
+        warn: told of what is left out; if not given, it is said on stderr, but for ``--quiet``.
 
     Raises:
         ConfigError: a flag, a setting or a plugin of ``-e`` is wrong.
     """
     cwd = directory(args.cd)
     home = dsh_home(os.environ)
-    warn = _silent if args.quiet else complain
+    if warn is None:
+        warn = _silent if args.quiet else complain
     overrides = [*args.config, *_limits(args)]
-    folder = settled(args, cwd, home, warn, may_ask=may_ask)
+    try:
+        folder = settled(args, cwd, home, warn, may_ask=may_ask)
+    except ConfigError:
+        # Of all files at once, this says more; what else may be wrong with the folder it does not look at.
+        load_config(cwd=cwd, home=home, environ=os.environ, overrides=overrides, profile=args.profile)
+        raise
     config = load_config(
         cwd=cwd,
         home=home,

@@ -21,6 +21,7 @@ from .stored import Damage, found_session, listed, read, told
 if TYPE_CHECKING:
     from ..harness import Harness
     from ..session.events import Event
+    from ..session.store import StoredSession
 
 __all__ = ["run"]
 
@@ -46,17 +47,45 @@ async def _run(args: argparse.Namespace) -> int:
             if not infos:
                 raise SessionNotFound("there is no session of this directory yet; name one: dsh why ID")
             stored = await read(harness, infos[0].id)
-        damage = Damage(complain)
+        damage, asked = Damage(complain), stored.header.id
         events = list(told(stored, harness.codec, damage))
+        if about in ("", "denied"):
+            stored, events = await _denied_below(harness, stored, events, damage)
         found = _wanted(events, about)
         if args.json:
             for one in found:
-                print(dumps(_record(harness, one)).decode())
+                print(dumps({"session": stored.header.id, **_record(harness, one)}).decode())
         else:
-            print(f"session {stored.header.id}")
+            below = f", which {stored.header.parent_session} started" if stored.header.id != asked else ""
+            print(f"session {stored.header.id}{below}")
             for one in found:
                 print("\n".join(["", *(clean(line) for line in lines_about(harness, one))]))
     return damage.close()
+
+
+async def _denied_below(
+    harness: Harness, stored: StoredSession, events: list[Event], damage: Damage
+) -> tuple[StoredSession, list[Event]]:
+    """The session in which something was denied last: this one, or one of the subagents below it."""
+    best = (_time_of_denial(events), stored, events)
+    waiting, seen = [stored.header.id], {stored.header.id}
+    while waiting:
+        for info in await listed(harness, SessionQuery(parent=waiting.pop())):
+            if info.id in seen or info.seed_length or info.updated_at <= best[0]:
+                continue
+            seen.add(info.id)
+            waiting.append(info.id)
+            child = await read(harness, info.id)
+            own = list(told(child, harness.codec, damage))
+            if (time := _time_of_denial(own)) > best[0]:
+                best = (time, child, own)
+    return best[1], best[2]
+
+
+def _time_of_denial(events: Sequence[Event]) -> float:
+    """When something was denied last, in milliseconds; -1 if nothing was."""
+    index = last_denial(events)
+    return -1 if index is None else events[index].time
 
 
 def _words(words: Sequence[str]) -> tuple[str, str]:
@@ -85,13 +114,13 @@ def _wanted(events: Sequence[Event], about: str) -> list[Explanation]:
         return [explain_event(events, _index(events, int(value)))]
     if kind == "turn" and value.isdecimal():
         return explain_turn(events, int(value))
-    if kind in ("", "denied"):
+    if about in ("", "denied"):
         denial = last_denial(events)
         if denial is not None:
             return [explain_event(events, denial)]
-        if kind == "denied":
+        if about == "denied":
             raise ConfigError("nothing was denied in this session", code="USAGE")
-    if kind in ("", "last"):
+    if about in ("", "last"):
         turn = next((event.data.turn for event in reversed(events) if isinstance(event.data, TurnStart)), None)
         if turn is None:
             raise ConfigError("the session has no turn yet", code="USAGE")

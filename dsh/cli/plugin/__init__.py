@@ -19,6 +19,8 @@ def run(args: argparse.Namespace) -> int:
     """
     names: list[str] = args.names
     if args.action == "list":
+        if names:
+            raise ConfigError(f"dsh plugin list shows all of them; of one: dsh plugin info {names[0]}", code="USAGE")
         from .. import plugins
 
         return plugins.run(args)
@@ -27,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "install":
         from .manage import install
 
-        return install(names, upgrade=args.upgrade, quiet=args.quiet)
+        return install(names, upgrade=args.upgrade, verbose=bool(args.verbose))
     if args.action == "remove":
         from .manage import remove
 
-        return remove(names, quiet=args.quiet)
+        return remove(names, verbose=bool(args.verbose))
     if args.action in ("enable", "disable"):
         from .switch import disable, enable
 

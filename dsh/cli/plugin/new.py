@@ -16,6 +16,13 @@ __all__ = ["check_name", "write"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*\Z")
 LONGEST = 40
+TAKEN = frozenset(
+    [
+        *("model", "system_prompt", "append_system_prompt", "effort", "hooks", "plugins", "prompt", "sessions"),
+        *("agents", "models", "network", "profiles", "providers", "secrets"),
+    ]
+)
+"""Tables of the settings that are not a plugin's."""
 
 
 def check_name(name: str) -> str:
@@ -32,6 +39,8 @@ def check_name(name: str) -> str:
         )
     if name.removeprefix("dsh-") != name or name.removeprefix("dsh_") != name:
         raise ConfigError(f"{name!r}: leave the dsh out, the project is called dsh-NAME by itself", code="USAGE")
+    if name in TAKEN:
+        raise ConfigError(f"{name!r} is no name for a plugin: [{name}] are settings of dsh itself", code="USAGE")
     installed = entry_names()
     if name in installed:
         raise ConfigError(f"there is a plugin {name} already, of {installed[name] or 'the program'}", code="USAGE")

@@ -18,6 +18,8 @@ from ..start import entry_names, settle
 
 __all__ = ["disable", "enable"]
 
+NEEDED = {"loop": "no model can be asked", "terminal": "there are no conversations, but dsh -p works"}
+"""What is lost without a plugin that nothing else stands in for."""
 Edit = Callable[[str, str, str, Sequence[str]], "str | None"]
 
 
@@ -40,6 +42,11 @@ def disable(args: argparse.Namespace, names: Sequence[str]) -> int:
     path = _change(extended, names)
     if not args.quiet:
         complain(f"not loaded from now on: {', '.join(names)} ({path}); `dsh plugin enable` undoes it")
+        for name, loss in NEEDED.items():
+            if name in names:
+                complain(f"without {name} {loss}")
+        if config.sessions.store in names:
+            complain("without it no session is stored; `[sessions] store` can name another store")
     return 0
 
 

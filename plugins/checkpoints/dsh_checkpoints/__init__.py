@@ -58,12 +58,13 @@ async def tools_execute(agent: Agent | None, call: ToolCall) -> AsyncGenerator[T
     import trio
 
     from .events import FileChanged
-    from .store import Store, look
+    from .store import Store, look, missing_folders, raw_of
 
     store = agent.stash.get(_STORE, None)
     if store is None:
         store = agent.stash[_STORE] = Store(agent.harness.home, agent.session.id, _configs[agent.harness])
     before = await trio.to_thread.run_sync(look, path)
+    folders = await trio.to_thread.run_sync(missing_folders, path) if before.hash is None else 0
     kept = await trio.to_thread.run_sync(store.keep, path, before)
     try:
         yield None
@@ -83,6 +84,8 @@ async def tools_execute(agent: Agent | None, call: ToolCall) -> AsyncGenerator[T
                         before.mode,
                         kept.ok,
                         kept.reason,
+                        folders,
+                        raw_of(path),
                     )
                 )
 

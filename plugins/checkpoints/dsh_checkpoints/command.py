@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from dsh import Config, ConfigError, Harness, SessionNotFound, open_harness
-from dsh.jsonvalue import dumps
+from dsh import Config, ConfigError, DshError, Harness, SessionNotFound, Tool, open_harness
+from dsh.jsonvalue import clean, dumps
 from dsh.session.fork import fork_seed
 from dsh.session.store import SessionQuery, SessionsFound, StoredSession
+from dsh.terminal import visible
+from dsh.tools.tool import Tools
 
-from .rewind import Step, apply, changes_since, last_turn, plan
+from .rewind import Step, apply, history, last_turn, plan
 
 if TYPE_CHECKING:
     from dsh import Agent
+    from dsh.session.lines import EventLog
 
 __all__ = ["configure", "run", "slash"]
 
+SINCE = "somebody else or a command changed it since"
 WORDS = {
     "restore": "brought back",
     "delete": "deleted, as it was not there",
-    "changed": "left alone: somebody else changed it since (--force brings it back all the same)",
+    "changed": f"left alone: {SINCE} (--force brings it back all the same)",
     "lost": "left alone: what it was is not kept",
     "nothing": "as it was already",
 }
@@ -38,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "session", nargs="?", metavar="ID", help="the session; the last of this directory, if not given"
     )
     parser.add_argument(
-        "--to", type=int, metavar="TURN", help="the turn whose end to go back to; 0 is before the first"
+        "--to", type=_number, metavar="TURN", help="the turn whose end to go back to; 0 is before the first"
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--files", action="store_true", help="the files only")
@@ -46,6 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also files that somebody else changed since")
     parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected the number of a turn, or 0, got {text!r}")
+    return int(text)
 
 
 def run(args: argparse.Namespace, config: Config) -> int:
@@ -62,25 +73,74 @@ async def _run(args: argparse.Namespace, config: Config, cwd: str) -> int:
     async with open_harness(attrs.evolve(config, agents=()), safe_mode=args.safe_mode) as harness:
         stored = await _stored(harness, args.session, cwd)
         turn = _turn(stored, args.to)
+        wants_fork = not args.files and turn > 0
+        # what is no turn to go back to, or is damaged, is found before a file is touched
+        seed = fork_seed(stored, harness.codec, turn=turn) if wants_fork else None
         steps: list[Step] = []
+        note = ""
+        root = stored.header.id
         if not args.conversation:
-            changes = await changes_since(harness, stored, turn)
-            steps = await trio.to_thread.run_sync(plan, changes)
+            found = await history(harness, stored, turn)
+            root, note = found.root, _commands(harness, found.calls)
+            steps = await trio.to_thread.run_sync(plan, harness.home, found)
+        force = args.force or await trio.to_thread.run_sync(_confirmed, steps, args)
         forked = None
         done: Sequence[tuple[Step, str | None]] = ()
         if not args.dry_run:
-            done = await trio.to_thread.run_sync(apply, harness.home, steps, args.force)
-            if not args.files and turn > 0:
-                forked = await _fork(harness, stored, turn)
+            done = await trio.to_thread.run_sync(apply, harness.home, root, steps, force)
+            # the new session would be the last one here, and the next `dsh rewind --force` about that one
+            waits = any(error is not None for _, error in done) or (_changed(steps) and not force)
+            if seed is not None and not waits:
+                forked = await _fork(harness, stored, seed)
     failed = {step.path: error for step, error in done if error is not None}
     if args.json:
-        files = [_record(step, failed, args.force) for step in steps]
+        files = [_record(step, failed, force) for step in steps]
         record = {"session": stored.header.id, "turn": turn, "files": files, "new_session": forked}
-        print(dumps({**record, "dry_run": args.dry_run}).decode())
+        print(dumps({**record, "note": note or None, "dry_run": args.dry_run}).decode())
     else:
-        _print(steps, failed, turn, forked, args)
-    left = any(step.action == "lost" or (step.action == "changed" and not args.force) for step in steps)
+        head = f"session {stored.header.id}: back to the end of turn {turn} of {last_turn(stored.events)}"
+        print(head if turn else f"session {stored.header.id}: back to before its first turn")
+        _print(steps, failed, turn, forked, args, force)
+        if note:
+            print(note)
+    left = any(step.action == "lost" for step in steps) or (_changed(steps) and not force)
     return 1 if failed or left else 0
+
+
+def _confirmed(steps: Sequence[Step], args: argparse.Namespace) -> bool:
+    """Whether the person at the terminal wants what somebody else changed to be overwritten."""
+    changed = _changed(steps)
+    if args.dry_run or args.json or not changed or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    for step in changed:
+        print(f"{visible(step.path, keep='')}: {SINCE}", file=sys.stderr)
+    question = "Bring it back all the same?" if len(changed) == 1 else f"Bring these {len(changed)} back all the same?"
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _changed(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.action == "changed"]
+
+
+def _commands(harness: Harness, calls: Sequence[str]) -> str:
+    """A line about commands that ran behind the turn: what they changed is not known."""
+    if not calls:
+        return ""
+    tools = Tools()
+    with suppress(DshError):  # without tools, or an agent, there is nothing to say
+        agent = harness.create_unstored("rewind").agent
+        agent.hook.tools_register(agent=agent, tools=tools)
+    return _said(tools, calls)
+
+
+def _said(tools: Iterable[Tool], calls: Sequence[str]) -> str:
+    running = {tool.name for tool in tools if tool.effect == "execute"}
+    count = sum(name in running for name in calls)
+    if not count:
+        return ""
+    what = "a command ran" if count == 1 else f"{count} commands ran"
+    return f"{what} after that turn; what commands changed is not kept, and stays as it is"
 
 
 def _turn(stored: StoredSession, wanted: int | None) -> int:
@@ -108,9 +168,8 @@ async def _stored(harness: Harness, wanted: str | None, cwd: str) -> StoredSessi
     return stored
 
 
-async def _fork(harness: Harness, stored: StoredSession, turn: int) -> str:
-    """A new session that begins as this one did up to the end of a turn; its id."""
-    seed = fork_seed(stored, harness.codec, turn=turn)
+async def _fork(harness: Harness, stored: StoredSession, seed: EventLog) -> str:
+    """A new session that begins with `seed`, the beginning of this one; its id."""
     sessions = harness.sessions
     session = sessions.prepare(seed=seed, cwd=stored.header.cwd, parent_session=stored.header.id, seed_length=len(seed))
     detach = sessions.enter(session)
@@ -123,33 +182,50 @@ async def _fork(harness: Harness, stored: StoredSession, turn: int) -> str:
 
 
 def _record(step: Step, failed: dict[str, str], force: bool) -> dict[str, object]:
-    action = "restore" if force and step.action == "changed" else step.action
-    return {"path": step.path, "action": action, "why": step.why or None, "error": failed.get(step.path)}
+    action = _action(step, force)
+    return {"path": clean(step.path), "action": action, "why": step.why or None, "error": failed.get(step.path)}
 
 
 def _print(
-    steps: Sequence[Step], failed: dict[str, str], turn: int, forked: str | None, args: argparse.Namespace
+    steps: Sequence[Step],
+    failed: dict[str, str],
+    turn: int,
+    forked: str | None,
+    args: argparse.Namespace,
+    force: bool,
 ) -> None:
     for step in steps:
-        print(_line(step, failed, args.force, args.dry_run))
+        print(_line(step, failed, force, args.dry_run))
     if not steps and not args.conversation:
-        print(f"no file was changed by a tool behind turn {turn}")
+        print(_no_file(turn))
     if forked is not None:
         print(f"conversation: the session {forked} begins as this one did up to turn {turn}; dsh -r {forked}")
     elif not args.files and turn == 0 and not args.dry_run:
         print("conversation: before the first turn there is none; begin a new one", file=sys.stderr)
+    elif not args.files and not args.dry_run:
+        print("conversation: not taken back, as not all files were; --conversation does that alone", file=sys.stderr)
+
+
+def _no_file(turn: int) -> str:
+    return f"no tool changed a file after turn {turn}" if turn else "no tool changed a file"
+
+
+def _action(step: Step, force: bool) -> str:
+    """What is done, or would be."""
+    if force and step.action == "changed":
+        return "restore" if step.digest is not None else "delete"
+    return step.action
 
 
 def _line(step: Step, failed: dict[str, str], force: bool, dry: bool) -> str:
+    path = visible(step.path, keep="")
     if step.path in failed:
-        return f"{step.path}: not brought back: {failed[step.path]}"
-    action = "restore" if force and step.action == "changed" and step.digest is not None else step.action
-    if force and step.action == "changed" and step.digest is None:
-        action = "delete"
+        return f"{path}: not brought back: {failed[step.path]}"
+    action = _action(step, force)
     words = WORDS[action]
     if dry and action in ("restore", "delete"):
         words = f"would be {words}"
-    return f"{step.path}: {words}" + (f" ({step.why})" if step.why else "")
+    return f"{path}: {words}" + (f" ({step.why})" if step.why else "")
 
 
 async def slash(agent: Agent, text: str) -> str:
@@ -165,8 +241,11 @@ async def slash(agent: Agent, text: str) -> str:
         raise ConfigError("/rewind takes the number of a turn, 0 is before the first, and --force", code="USAGE")
     stored = StoredSession(agent.session.header, agent.session.events, None)
     turn = _turn(stored, int(words[0]) if words else None)
-    steps = await trio.to_thread.run_sync(plan, await changes_since(agent.harness, stored, turn))
-    done = await trio.to_thread.run_sync(apply, agent.harness.home, steps, force)
+    found = await history(agent.harness, stored, turn)
+    steps = await trio.to_thread.run_sync(plan, agent.harness.home, found)
+    done = await trio.to_thread.run_sync(apply, agent.harness.home, found.root, steps, force)
     failed = {step.path: error for step, error in done if error is not None}
-    lines = [_line(step, failed, force, False) for step in steps]
-    return "\n".join(lines) or f"no file was changed by a tool behind turn {turn}"
+    lines = [_line(step, failed, force, False) for step in steps] or [_no_file(turn)]
+    tools = Tools()
+    agent.hook.tools_register(agent=agent, tools=tools)
+    return "\n".join([*lines, *([note] if (note := _said(tools, found.calls)) else [])])

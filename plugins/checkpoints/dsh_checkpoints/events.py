@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from attrs import frozen
@@ -21,6 +22,8 @@ class FileChanged:
         mode: its permission bits before; None where there was no file.
         kept: whether its content before can be brought back.
         reason: why not; empty if it can.
+        folders: how many of the folders that it lies in were not there before.
+        raw: the bytes of the path in hex, where they are no UTF-8 and `path` cannot show them; else empty.
     """
 
     type: ClassVar[str] = "checkpoints/file"
@@ -33,3 +36,9 @@ class FileChanged:
     mode: int | None
     kept: bool
     reason: str = ""
+    folders: int = 0
+    raw: str = ""
+
+    def place(self) -> str:
+        """The path as the system takes it."""
+        return os.fsdecode(bytes.fromhex(self.raw)) if self.raw else self.path

@@ -72,12 +72,12 @@ class _Reader:
     _line: bytearray = field(factory=bytearray)
     _line_size: int = 0
     _size: int = 0
-    _read: int = 0
+    _begun: bool = False
 
     def feed(self, chunk: bytes) -> None:
-        if self._read == 0:
+        if not self._begun:
             chunk = chunk.removeprefix(BOM)
-        self._read += len(chunk)
+        self._begun = True
         start = 0
         while start < len(chunk) and not self.full:
             if not self.offset <= self.number < self.offset + self.limit:

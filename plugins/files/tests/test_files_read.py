@@ -15,7 +15,7 @@ from attrs import evolve
 from dsh_files.config import FilesConfig
 from dsh_files.errors import FsError
 from dsh_files.window import NotText, take
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsh import ToolArgsError
@@ -275,6 +275,7 @@ async def test_recorded_calls_show_the_lines_that_they_showed(desk: Any, tmp_pat
 texts = st.text(st.sampled_from("ab\n\r🙂é \ufeff"), max_size=60)
 
 
+@example("\ufeff\ufeff", 1, 1, [])
 @given(texts, st.integers(1, 6), st.integers(1, 5), st.lists(st.integers(1, 9), max_size=30))
 def test_the_window_does_not_depend_on_how_the_file_comes_in_pieces(
     text: str, offset: int, limit: int, sizes: list[int]
