@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# A busy machine fails no test.
+settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

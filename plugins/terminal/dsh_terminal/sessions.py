@@ -66,6 +66,8 @@ class Sessions:
                 talk.changed()
         session = talk.agent.session
         was = f"; dsh -r {before.session.id} goes on with the one before" if before.session.last_turn else ""
+        if not session.last_turn:
+            return f"a new session, {session.id}{was}"
         return f"session {session.id}, {counted(session.last_turn, 'turn')} so far{was}"
 
     def show_last(self) -> None:
