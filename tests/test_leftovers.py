@@ -40,6 +40,9 @@ async def test_tidies_up():
 async def test_may_leave_tasks_to_a_fixture(nursery):
     nursery.start_soon(trio.sleep_forever)
 
+async def test_skips():
+    pytest.skip("its own reason to skip")
+
 async def test_fails_by_itself():
     trio.lowlevel.spawn_system_task(trio.sleep_forever)
     assert False, "its own reason"
@@ -52,13 +55,14 @@ def test_tasks_and_processes_that_are_left_fail_the_test(pytester: pytest.Pytest
     pytester.makepyfile(LEAVES)
     pytester.makeini("[pytest]\ntrio_mode = true\n")
     pytester.makeconftest("import dsh.testing.plugin\ndsh.testing.plugin.PATIENCE = 0.2\n")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rfE")
-    result.assert_outcomes(passed=4, failed=3, errors=1)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rfEs")
+    result.assert_outcomes(passed=4, failed=3, errors=1, skipped=1)
     result.stdout.fnmatch_lines_random(
         [
             "*AssertionError: the test left tasks behind: stray task",
             "*AssertionError: the test left tasks behind: other task",
             "*Failed: the test left child processes behind: *",
             "*AssertionError: its own reason",
+            "SKIPPED*test_tasks_and_processes_that_are_left_fail_the_test.py:*: its own reason to skip",
         ]
     )

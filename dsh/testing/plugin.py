@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +19,10 @@ PATIENCE = 5.0
 """Seconds that a child process has to disappear after a test."""
 ROUNDS = 20
 """How often the Trio loop turns after a test before a task that is still there counts as left behind."""
+_SKIPPED = pytest.StashKey[str]()
+"""Why an asynchronous test skipped itself."""
+_LINE = pytest.StashKey[int]()
+"""Where it stands in its file."""
 
 
 @pytest.fixture
@@ -36,16 +40,26 @@ def no_leftovers(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"the test left child processes behind: {sorted(left)}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say why an asynchronous test was skipped; pytest-trio 0.8 says only that it was."""
+    report = yield
+    reason = item.stash.get(_SKIPPED, "")
+    if reason and report.when == "call" and report.skipped:
+        report.longrepr = (str(item.path), item.stash[_LINE], f"Skipped: {reason}")
+    return report
+
+
 def _watch_tasks(item: Any) -> None:
     """Have the test's function look for tasks when it is through; only inside of the loop can they be seen."""
     function: Any = getattr(item, "obj", None)
     if hasattr(function, "hypothesis"):
-        function.hypothesis.inner_test = _watched(function.hypothesis.inner_test)
+        function.hypothesis.inner_test = _watched(function.hypothesis.inner_test, item)
     elif inspect.iscoroutinefunction(function):
-        item.obj = _watched(function)
+        item.obj = _watched(function, item)
 
 
-def _watched(function: Callable[..., Any]) -> Callable[..., Any]:
+def _watched(function: Callable[..., Any], item: pytest.Item) -> Callable[..., Any]:
     if not inspect.iscoroutinefunction(function) or getattr(function, "_trio_test_runner_wrapped", False):
         return function
     awaited: Callable[..., Awaitable[object]] = function
@@ -55,7 +69,12 @@ def _watched(function: Callable[..., Any]) -> Callable[..., Any]:
         import trio
 
         before = set(_tasks())
-        await awaited(*args, **kwargs)
+        try:
+            await awaited(*args, **kwargs)
+        except pytest.skip.Exception as skipped:
+            item.stash[_SKIPPED] = skipped.msg or ""
+            item.stash[_LINE] = inspect.unwrap(function).__code__.co_firstlineno
+            raise
         for _ in range(ROUNDS):
             left = _started_since(before)
             if not left:

@@ -175,9 +175,9 @@ def test_a_program_that_is_killed_leaves_a_session_to_go_on_with(desk: Any) -> N
 
 def test_the_network_stalls_at_the_first_request(desk: Any) -> None:
     """Row X06: Ctrl-C always works."""
-    terminal = desk.open("hang()")
+    terminal = desk.open('hang("stalled")')
     terminal.type("go\r")
-    terminal.wait_for("x")
+    terminal.wait_for("stalled")
     terminal.type("\x03\x03")
     assert terminal.wait() == 130
     assert balanced(desk)
