@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from attrs import frozen
+from attrs import Attribute, field, frozen
 
 from .errors import AgentError
 from .messages import USER, BlockLike, MessageSource, TokenUsage
@@ -38,6 +38,16 @@ StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]
 T = TypeVar("T")
 
 
+def _text(options: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise AgentError(f"AgentOptions.{attribute.name} is a text, not {value!r:.80}")
+
+
+def _names(options: object, attribute: Attribute[Any], value: object) -> None:
+    if isinstance(value, str):
+        raise AgentError(f"AgentOptions.{attribute.name} are names, as in ({value!r},), not the text {value!r:.80}")
+
+
 @frozen
 class AgentOptions:
     """What an agent is made with.
@@ -53,11 +63,11 @@ class AgentOptions:
             before that.
     """
 
-    model: str = ""
+    model: str = field(default="", validator=_text)
     system_prompt: str | None = None
     append_system_prompt: str | None = None
-    tools: tuple[str, ...] | None = None
-    without_tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = field(default=None, validator=_names)
+    without_tools: tuple[str, ...] = field(default=(), validator=_names)
     temperature: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None

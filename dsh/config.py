@@ -395,8 +395,11 @@ def _complain(problems: Sequence[Problem], origins: Mapping[KeyPath, str]) -> Co
         at = problem.path
         while at and at not in origins:
             at = at[:-1]
-        line = f"{show_path(problem.path)}: {problem.message}"
-        lines.append(f"{origins[at]}: {line}" if at in origins else line)
+        where = show_path(problem.path)
+        label = origins.get(at)
+        if label is not None:  # that of a flag names its key already
+            where = label if label == f"--config {where}" else f"{label}: {where}"
+        lines.append(f"{where}: {problem.message}")
     return ConfigError("\n".join(lines))
 
 

@@ -52,7 +52,13 @@ def load_plugins(
         PluginError: two distributions have an entry point of one name, a given plugin has the name of an
             installed one, or a required or a given plugin cannot be loaded.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise PluginError(
+            f"plugins are given by name, as in plugins={{'guard': Guard}}, not as a {type(given).__name__}"
+        )
     given, required = dict(given or {}), frozenset(required)
+    for name, plugin in given.items():
+        _refuse_none(name, plugin)
     manager.blocked = set(disabled)
     found = {name: _Candidate(name, entry=entry) for name, entry in _entries(discover, bundled_only).items()}
     for name in sorted(given.keys() & found.keys() - manager.blocked):
@@ -96,6 +102,26 @@ def load_plugins(
             manager.register(plugin, candidate.name)
         except Exception as exc:
             give_up(candidate, exc)
+        else:
+            if candidate.name in given and not manager.get_hookcallers(plugin):
+                warn(f"the plugin {candidate.name} implements no hook: it needs functions marked with @hookimpl")
+
+
+def _refuse_none(name: object, plugin: object) -> None:
+    """Refuse what cannot be a plugin, so that nobody takes a guard to be there that is not.
+
+    Raises:
+        PluginError: it is a value of Python's own, or a function.
+    """
+    if not isinstance(name, str):
+        raise PluginError(f"a plugin's name is a text, not {name!r:.80}")
+    if isinstance(plugin, str):
+        raise PluginError(f"the plugin {name} is a text, {plugin!r:.80}: give the module, not its name")
+    if inspect.isroutine(plugin) or isinstance(plugin, _NO_PLUGINS):
+        raise PluginError(f"the plugin {name} is no plugin: give a module, a class or an object, not {plugin!r:.80}")
+
+
+_NO_PLUGINS = (bytes, int, float, complex, list, tuple, dict, set, frozenset, type(None))
 
 
 @frozen

@@ -122,7 +122,9 @@ def explain_call(events: Sequence[ev.Event], call_id: str) -> Explanation:
                 if isinstance(block, ToolCallBlock) and block.id == call_id:
                     named, arguments, place = block.name, block.arguments, (data.turn, data.step)
         elif isinstance(data, ev.ToolResult) and data.call_id == call_id:
-            outcome = f"{'an error' if data.is_error else 'a result'}: {_short(text_of(data.content))}"
+            text = text_of(data.content)
+            said = text.removeprefix("Error: ") if data.is_error else text
+            outcome = f"{'an error' if data.is_error else 'a result'}: {_short(said)}"
         elif isinstance(data, ev.HookDecision):
             if data.call_id == call_id:
                 decisions.append(data)

@@ -19,7 +19,7 @@ from .configured import start_configured
 from .configuring import configure
 from .credentials import FILE, Credentials
 from .discovery import load_plugins
-from .errors import AgentError, SessionNotFound, blamed_message
+from .errors import AgentError, ConfigError, SessionNotFound, blamed_message
 from .hooks import PluginManager, Settings, Trace
 from .hooks.trace import held
 from .hookspecs import Hooks
@@ -176,6 +176,7 @@ class Harness:
             SessionError: the session's id is taken.
             BaseException: what plugins raised; nothing is left of the agent then.
         """
+        chosen = self._chosen(options)
         agent_id = self._free_id(agent_id)
         session = self.sessions.prepare(
             session_id or str(uuid.uuid4()),
@@ -184,7 +185,7 @@ class Harness:
             parent_session=parent.session.id if parent is not None and parent_session is None else parent_session,
             seed_length=len(seed) or None,
         )
-        return self._start(AgentRequest(agent_id, session, self._chosen(options), "startup", parent, setup), owner)
+        return self._start(AgentRequest(agent_id, session, chosen, "startup", parent, setup), owner)
 
     async def resume_agent(
         self,
@@ -197,6 +198,8 @@ class Harness:
     ) -> AgentHandle:
         """Load a stored session and go on with it.  The arguments are those of `create_agent`.
 
+        Where the options name no model, it goes on with the model and the effort of its last request.
+
         Raises:
             SessionNotFound: no store has it.
             SessionError: it cannot be read, or somebody else writes it.
@@ -204,6 +207,7 @@ class Harness:
 
         Cancelling leaves the stored session as it is, or repaired.
         """
+        self._chosen(options)  # before anything is loaded for options that are none
         agent_id = self._free_id(agent_id)
         stored = await self.hook.session_open(session_id=session_id)
         if stored is None:
@@ -220,7 +224,9 @@ class Harness:
             seed_length=header.seed_length,
         )
         session.stash[LINEAGE] = lineage
-        return self._start(AgentRequest(agent_id, session, self._chosen(options), "resume", None, setup), owner)
+        return self._start(
+            AgentRequest(agent_id, session, self._chosen(options, session), "resume", None, setup), owner
+        )
 
     async def dispose_children(self, parent: Agent) -> None:
         """Dispose the agents that have `parent`, and wait for their end."""
@@ -237,10 +243,17 @@ class Harness:
                 if agent.id in self._handles:
                     nursery.start_soon(self._handles[agent.id].dispose)
 
-    def _chosen(self, options: AgentOptions | None) -> AgentOptions:
+    def _chosen(self, options: AgentOptions | None, session: Session | None = None) -> AgentOptions:
+        """The options, or those that stand in for them: what the session went by last, and the settings."""
         if options is not None:
+            if not isinstance(options, AgentOptions):
+                raise AgentError(f"options are AgentOptions(model=...), not {options!r:.80}")
             return options
-        return AgentOptions(model=self.config.model, reasoning_effort=self.config.effort)
+        last = None if session is None else session.request_header()
+        if last is None:
+            return AgentOptions(model=self.config.model, reasoning_effort=self.config.effort)
+        effort = self.config.effort or last.config.reasoning_effort
+        return AgentOptions(model=last.config.model or self.config.model, reasoning_effort=effort)
 
     def create_unstored(self, agent_id: str) -> AgentHandle:
         """Make an agent on a session that no store keeps, for a trial.  It raises what `create_agent` does."""
@@ -378,7 +391,11 @@ async def open_harness(
     Leaving the block, also by an error or by cancellation, disposes all agents, closes their logs,
     ends every task and child process, and is shielded while it does so, with a bound.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise AgentError("dsh runs under trio: trio.run(main); under asyncio, run that in a thread of its own")
     config = Config() if config is None else config
+    if not isinstance(config, Config):
+        raise ConfigError(f"the settings are a dsh.Config, as load_config reads them, not {config!r:.80}")
     warn = _to_stderr if warn is None else warn
     settings = Settings(
         deadline=config.hooks.deadline, trace=config.hooks.trace, echo=os.environ.get("DSH_TRACE_HOOKS") == "1"

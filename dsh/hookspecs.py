@@ -84,7 +84,7 @@ class Hooks(Protocol):
         :param harness: the harness.
         :param checks: add what you found to it: ``ok``, ``note``, ``warning`` or ``error``, with what to do.
 
-        Raising discards the collection and is shown as a failed check.  Cancelling ends the program.
+        Raising is shown as a failed check, and loses nothing that other plugins found.  Cancelling ends the program.
         Return None.
         """
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import field, frozen
 
 from .decisions import expected
 from .errors import ConfigError, PromptError
@@ -45,6 +45,7 @@ class Section:
     name: str
     order: int
     text: str
+    plugin: str = field(default="", eq=False)
 
 
 class Sections(Collector[Section]):
@@ -57,7 +58,7 @@ class Sections(Collector[Section]):
         """
         for value in (name, text):
             refuse_other("sections.add", value, str)
-        self.collect(Section(name, order, text), order)
+        self.collect(Section(name, order, text, self.plugin), order)
 
 
 class Variables(Collector[tuple[str, str | None]]):
@@ -177,19 +178,20 @@ def _interpolate(section: Section, variables: Mapping[str, str | None]) -> str:
     if "{{" not in text:
         return text
     last = text.rfind("}}")
+    whose = f"section {section.name!r}" + (f" of the plugin {section.plugin}" if section.plugin else "")
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name is None and match.start() > last:
             return match[0]  # an opening without any closing behind it is plain text
         if name is None or not _NAME.match(name):
-            raise PromptError(f"section {section.name!r}: {text[match.start() : match.start() + 30]!r} is no variable")
+            raise PromptError(f"{whose}: {text[match.start() : match.start() + 30]!r} is no variable")
         if name not in variables:
             known = ", ".join(sorted(variables)) or "none"
-            raise PromptError(f"section {section.name!r}: there is no variable {name!r} (there are: {known})")
+            raise PromptError(f"{whose}: there is no variable {name!r} (there are: {known})")
         found = variables[name]
         if found is None:
-            raise PromptError(f"section {section.name!r}: the variable {name!r} has no value for this agent")
+            raise PromptError(f"{whose}: the variable {name!r} has no value for this agent")
         return found
 
     return _GROUP.sub(value, text)

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 
 TOUCH = {"calls": [["@shell", {"command": "touch made"}]]}
@@ -103,6 +104,7 @@ def test_always_for_the_project_is_shown_confirmed_and_written(asking: Any) -> N
     with asking.play(DONE, flags=("--trust",)) as screen:
         assert screen.end() == (0, "done\n")
     with asking.play(TOUCH, AGAIN, DONE, flags=("-c",)) as screen:
+        screen.resize(200)
         screen.until("[y/a/p/n/e] ")
         screen.type("p")
         shown = screen.until("write that? [y/n] ")
@@ -260,20 +262,60 @@ def test_a_long_command_says_what_it_does_not_show_and_shows_it_when_asked(askin
         screen.end()
 
 
-def test_an_edit_is_shown_as_what_it_changes(asking: Any) -> None:
+COLOURED = "  | \x1b[31m- two\x1b[0m\n  | \x1b[32m+ 2\x1b[0m\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "change"),
+    [
+        ({"TERM": "xterm", "NO_COLOR": ""}, COLOURED),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "  | - two\n  | + 2\n"),
+        ({"TERM": "dumb", "NO_COLOR": ""}, "  | - two\n  | + 2\n"),
+    ],
+    ids=["colours", "NO_COLOR", "dumb"],
+)
+def test_an_edit_is_shown_as_what_it_changes(asking: Any, stage: Any, environ: dict[str, str], change: str) -> None:
     outside = asking.work.parent / "outside.txt"
     outside.write_text("one\ntwo\nthree\n")
     edit = {"file_path": str(outside), "old_string": "one\ntwo", "new_string": "one\n2"}
     replies = ({"calls": [["@read", {"file_path": str(outside)}]]}, {"calls": [["@edit", edit]]}, DONE)
+    stage.env.update(environ)
     with asking.play(*replies) as screen:
+        screen.resize(200)
         screen.until("e] ")
         screen.type("y")
         asked = screen.until("  why: ")
-        assert f"  | {outside}\n  |   one\n  | - two\n  | + 2\n" in asked
+        assert f"  | {outside}\n  |   one\n{change}" in asked
         screen.until("e] ")
         screen.type("y")
         assert screen.end() == (0, "done\n")
     assert outside.read_text() == "one\n2\nthree\n"
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+@pytest.mark.parametrize("fill", [" ", "-"])
+def test_a_command_cannot_forge_lines_of_the_question(asking: Any, columns: int, fill: str) -> None:
+    """Padded so that a terminal that wraps it by itself would begin lines with what looks like dsh's own."""
+    forged = ["  why: nothing: it only reads", "  y  yes, this once", "[y/a/p/n/e] "]
+    command = "rm -rf sub # ".ljust(columns - 4, fill) + "".join(line.ljust(columns, fill) for line in forged)
+    with asking.play({"calls": [["@shell", {"command": command}]]}, DONE) as screen:
+        screen.resize(columns)
+        asked = screen.until("  e  no, with a reason for the model\n[y/") + screen.until("e] ")
+        screen.type("n")
+        assert screen.end() == (0, "done\n")
+    drawn = pyte.Screen(columns, 100)
+    pyte.Stream(drawn).feed(asked.replace("\n", "\r\n"))
+    rows = [row.rstrip() for row in drawn.display]
+    first = rows.index("dsh: bash needs your approval") + 1
+    (why,) = (at for at, row in enumerate(rows) if row.startswith("  why:"))
+    own = ("  rule:", "  asks:", "  y  ", "  a  ", "  p  ", "  n  ", "  e  ", "[y/", " " * 8)
+    assert "".join(row[:4] for row in rows[first:why]) == "  | " * (why - first)
+    assert "rm -rf sub #" in rows[first]
+    assert ("blanks]" in "".join(row[4:] for row in rows[first:why])) is (fill == " ")
+    behind = [row for row in rows[why + 1 :] if row]
+    assert [row for row in behind if not row.startswith(own)] == []
+    assert [row[:5] for row in behind if row.startswith("  ") and row[2] in "yn"] == ["  y  ", "  n  "]
+    assert not (asking.work / "sub").exists()
 
 
 def test_questions_come_one_after_another(asking: Any) -> None:

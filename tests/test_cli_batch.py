@@ -51,20 +51,16 @@ def test_every_task_has_a_result_and_one_that_fails_touches_no_other(stage: Any)
             {"id": "nowhere", "prompt": "second", "cwd": "not-there"},
             {"id": "too long", "prompt": "second", "cwd": "x" * 5000},
             {"id": "nobody's", "prompt": "second", "cwd": "~no_such_person/x"},
-            {"id": "nobody", "prompt": "third", "model": "nobody/x"},
-            {"id": "toolless", "prompt": "fourth", "tools": ["no_such_tool"]},
             {"id": 5, "prompt": "fifth"},
             arguments=("--jobs", "2"),
         )
     by_id = {result["id"]: result for result in results}
-    assert (code, out, len(results)) == (1, "", 7)
+    assert (code, out, len(results)) == (1, "", 5)
     assert {id: result["exit_code"] for id, result in by_id.items()} == {
         "a": 0,
         "nowhere": 2,
         "too long": 2,
         "nobody's": 2,
-        "nobody": 2,
-        "toolless": 2,
         "5": 0,
     }
     assert by_id["a"]["answer"] == "the answer"
@@ -73,11 +69,24 @@ def test_every_task_has_a_result_and_one_that_fails_touches_no_other(stage: Any)
         10,
         "openai/scripted",
     )
-    assert "no_such_tool" in by_id["toolless"]["error"]["message"]
     stored = {path.stem.rpartition("_")[2] for path in (stage.home / "sessions").rglob("*.jsonl")}
     assert any(by_id["a"]["session_id"] in name for name in stored)
-    assert "[7/7]" in err
-    assert "2 completed, 5 failed, 0 not done" in err
+    assert "[5/5]" in err
+    assert "2 completed, 3 failed, 0 not done" in err
+    assert "nowhere (line 2) failed" in err
+
+
+def test_models_and_tools_that_there_are_not_are_told_with_their_lines_before_a_task_begins(stage: Any) -> None:
+    code, _, err, results = batch(
+        stage,
+        {"id": "a", "prompt": "first"},
+        {"prompt": "second", "model": "nobody/x"},
+        {"prompt": "third", "tools": ["rea"], "disallowed_tools": ["write"]},
+    )
+    assert (code, results) == (2, [])
+    assert "tasks.jsonl, line 2: no provider serves the model 'nobody/x'" in err
+    assert "tasks.jsonl, line 3: there is no tool rea, did you mean read?" in err
+    assert "no task was begun" in err
 
 
 @needs_server

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dsh.commands import Commands
+from dsh.cli import COMMANDS
+from dsh.commands import OWN, Commands
 from dsh.errors import PluginError
 from dsh.testing import memory_agent, plugin_of
 
@@ -98,7 +99,7 @@ async def test_slash_commands_are_collected() -> None:
     async with memory_agent(plugins={"greeter": plugin}) as agent:
         commands = Commands()
         agent.hook.dsh_add_commands(commands=commands)
-        assert await commands.slash()["greet"].run(agent, "you") == "idle: you"
+        assert await commands.slash()["greet"].call(agent, "you") == "idle: you"
     assert list(commands.shell()) == []
 
 
@@ -114,3 +115,73 @@ async def test_two_plugins_with_one_slash_command() -> None:
         agent.hook.dsh_add_commands(commands=commands)
         with pytest.raises(PluginError, match="plugins a and b both bring a command /x"):
             commands.slash()
+
+
+def _collected(add: Any) -> Commands:
+    commands = Commands()
+    add(commands.view("mine"))
+    return commands
+
+
+@pytest.mark.parametrize("name", ["bad name", "/slash", "UP", "", "-x", "1"])
+def test_names_that_nobody_could_enter_are_refused(name: str) -> None:
+    with pytest.raises(PluginError, match="the plugin mine cannot bring a command"):
+        _collected(lambda commands: commands.add_slash(name, "x", lambda agent, text: ""))
+    with pytest.raises(PluginError, match="the plugin mine cannot bring a command"):
+        _collected(lambda commands: commands.add(name, "x", lambda args, config: 0))
+
+
+def test_commands_of_dsh_itself_cannot_be_brought() -> None:
+    assert set(COMMANDS) == OWN
+    with pytest.raises(PluginError, match="the plugin mine cannot bring a command doctor: it is one of dsh's own"):
+        _collected(lambda commands: commands.add("doctor", "x", lambda args, config: 0))
+
+
+async def test_what_slash_commands_may_answer() -> None:
+    async def three(agent: Any, text: str) -> Any:
+        return 3
+
+    async def nothing(agent: Any, text: str) -> None:
+        return None
+
+    def plain(agent: Any, text: str) -> str:
+        return f"plain {text}"
+
+    async def raises(agent: Any, text: str) -> str:
+        raise KeyError("where")
+
+    def add(commands: Commands) -> None:
+        for run in (three, nothing, plain, raises):
+            commands.add_slash(run.__name__, "x", run)
+
+    found = _collected(add).slash()
+    agent: Any = None
+    assert await found["nothing"].call(agent, "") == ""
+    assert await found["plain"].call(agent, "words") == "plain words"
+    with pytest.raises(PluginError, match="/three of the plugin mine: the int 3 is nothing to tell a person"):
+        await found["three"].call(agent, "")
+    with pytest.raises(PluginError, match="/raises of the plugin mine: KeyError: 'where'"):
+        await found["raises"].call(agent, "")
+
+
+def test_what_subcommands_may_return() -> None:
+    async def late(args: Any, config: Any) -> int:
+        return 0
+
+    def add(commands: Commands) -> None:
+        runs: dict[str, Any] = {
+            "none": lambda args, config: None,
+            "seven": lambda args, config: 7,
+            "text": lambda args, config: "x",
+            "late": late,
+        }
+        for name, run in runs.items():
+            commands.add(name, "x", run)
+
+    found = {command.name: command for _, command in _collected(add).shell()}
+    given: Any = None
+    assert found["none"].call(given, given) == 0
+    assert found["seven"].call(given, given) == 7
+    for name in ("text", "late"):
+        with pytest.raises(PluginError, match=f"dsh {name} of the plugin mine: the .* is no exit code"):
+            found[name].call(given, given)

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from dsh.cli import main
-from dsh.cli.plugin.new import TAKEN
+from dsh.cli.plugin.new import LONGEST, TAKEN, check_name, write
 from dsh.cli.plugin.template import files
 from dsh.config import Config
 
@@ -66,6 +66,16 @@ def test_a_new_project_passes_its_own_tests_and_the_checks(dsh: Dsh, tmp_path: P
         if importlib.util.find_spec(tool) is not None:
             checked = python("-m", tool, *arguments, cwd=project)
             assert checked.returncode == 0, (tool, checked.stdout)
+
+
+@pytest.mark.parametrize("name", ["a", "a" * LONGEST, "-".join(["a-b"] * LONGEST)[: LONGEST - 1] + "z"])
+def test_a_new_project_is_well_formed_whatever_its_name(tmp_path: Path, name: str) -> None:
+    if importlib.util.find_spec("ruff") is None:
+        pytest.skip("ruff is needed to check: pip install -e '.[dev]'")
+    write(check_name(name), tmp_path / "project")
+    for arguments in (("check", "."), ("format", "--check", "--diff", ".")):
+        checked = python("-m", "ruff", *arguments, cwd=tmp_path / "project")
+        assert checked.returncode == 0, checked.stdout
 
 
 def test_a_new_project_installs_and_loads(dsh: Dsh, tmp_path: Path) -> None:
@@ -164,6 +174,10 @@ def test_installing_and_removing_in_an_environment_of_its_own(dsh: Dsh, tmp_path
     removed = run("remove", "house")
     assert removed.returncode == 0, removed.stderr
     assert run("info", "house").returncode == 2
+    editable = run("install", "-e", "./dsh-house")
+    assert (editable.returncode, "house (dsh-house) is loaded" in editable.stdout) == (0, True), editable.stderr
+    assert run("info", "house").stdout.startswith("house 0.1.0: loaded\n")
+    assert run("remove", "house").returncode == 0
     package = tmp_path / "dsh-house/dsh_house/__init__.py"
     package.write_text(f"{package.read_text()}\nimport nothing_such\n")
     broken = run("install", "./dsh-house")

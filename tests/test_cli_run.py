@@ -209,7 +209,8 @@ def test_bypass_asks_for_silence_about_permissions(dsh: Shell) -> None:
 
 def test_json_is_one_document(dsh: Shell, model: Model) -> None:
     model.replies += [{"calls": [("bash", {"command": "true"})]}, {"text": "done"}]
-    done = dsh("-p", "x", "--json", "--session-id", "mine")
+    # a model that no set of prices knows, whichever is installed
+    done = dsh("-p", "x", "--json", "--session-id", "mine", "-m", "deepseek/nobody-knows-me")
     assert done.code == 0
     assert done.out.count("\n") == 1
     assert done.document == {
@@ -219,7 +220,7 @@ def test_json_is_one_document(dsh: Shell, model: Model) -> None:
         "denied": [],
         "reason": "completed",
         "exit_code": 0,
-        "model": "deepseek/deepseek-v4-flash",
+        "model": "deepseek/nobody-knows-me",
         "steps": 2,
         "usage": {
             "input_tokens": 14,
@@ -230,6 +231,25 @@ def test_json_is_one_document(dsh: Shell, model: Model) -> None:
         },
         "cost_usd": None,
     }
+
+
+def test_what_a_run_costs_is_told_where_the_price_is_known(dsh: Shell, model: Model) -> None:
+    model.replies.append({"text": "done"})
+    price = 'models."deepseek/nobody-knows-me".price={input=1000000.0, output=2000000.0}'
+    done = dsh("-p", "x", "--json", "-m", "deepseek/nobody-knows-me", "--config", price)
+    assert done.document["cost_usd"] == 7 + 2 * 3
+
+
+def test_without_a_key_no_session_is_left(dsh: Shell) -> None:
+    done = dsh("-p", "x", "-m", "groq/x", "--json")
+    assert (done.code, done.document["error"]["code"]) == (2, "AUTH")
+    assert "set GROQ_API_KEY, or let dsh keep it: dsh auth set groq" in done.err
+    assert "there is no session" in dsh("-p", "-c", "x").err
+
+
+def test_a_conversation_says_at_once_that_there_is_no_key(dsh: Shell) -> None:
+    done = dsh("-m", "groq/x", text="")
+    assert "groq: there is no key; set GROQ_API_KEY, or let dsh keep it: dsh auth set groq" in done.err
 
 
 def test_stream_json_is_the_log_as_it_is_written(dsh: Shell, model: Model) -> None:

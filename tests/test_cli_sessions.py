@@ -665,3 +665,11 @@ def test_what_a_plugin_prints_is_not_on_stdout(abc: Shell) -> None:
         said += done.err
     for word in ("listing", "reading", "opening", "deleting", "creating", "flushing"):
         assert f"{word}\n" in said
+
+
+def test_of_many_sessions_that_begin_so_five_are_named(dsh: Shell) -> None:
+    for number in range(6):
+        assert dsh.task("x", "--session-id", f"many-{number}").code == 0
+    said = dsh("sessions", "show", "many").err
+    assert "6 sessions begin with many: many-" in said
+    assert said.rstrip().endswith(" and 1 more")

@@ -153,11 +153,30 @@ def test_a_plugin_says_what_it_needs(doctor: Doctor, tmp_path: Path) -> None:
     code, records = doctor("-e", plugin(tmp_path, "well", body))
     assert code == 1
     assert found(records, "mine", "error") == "there is no well -> dig one"
-    code, records = doctor(
-        "-e", plugin(tmp_path, "bad", "@hookimpl\ndef dsh_doctor(checks):\n    raise ValueError('dry')\n")
-    )
+
+
+def test_a_plugin_whose_checks_fail_is_named_and_loses_nobody_elses(doctor: Doctor, tmp_path: Path) -> None:
+    body = "@hookimpl\ndef dsh_doctor(checks):\n    checks.ok('bad', 'a well')\n    raise ValueError('dry')\n"
+    code, records = doctor("-e", plugin(tmp_path, "bad", body))
     assert code == 1
-    assert "dry" in found(records, "start", "error")
+    assert "dsh_doctor of the plugin bad failed: ValueError: dry" in found(records, "plugins", "error")
+    areas = [record["area"] for record in records]
+    assert areas.count("permissions") == areas.count("bad") == 1
+    assert sum(" loaded" in record["text"] for record in records if record["area"] == "plugins") == 1
+
+
+def test_a_plugin_that_keeps_dsh_from_starting_is_named_and_the_others_are_asked(
+    doctor: Doctor, tmp_path: Path
+) -> None:
+    body = "@hookimpl\ndef dsh_configure(harness):\n    raise ValueError('dry')\n"
+    code, records = doctor("-e", plugin(tmp_path, "bad", body))
+    assert code == 1
+    assert "raised by dsh_configure of the plugin 'bad'" in found(records, "config", "error")
+    assert "without bad -> " in found(records, "start", "note")
+    areas = [record["area"] for record in records]
+    assert areas.count("permissions") == 1
+    assert {"guards", "tools", "models"} <= set(areas)
+    assert sum(" loaded" in record["text"] for record in records if record["area"] == "plugins") == 1
 
 
 def test_keys_in_a_file(doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ MAY: dict[str, set[str]] = {
     "layers": BASE | {"structure"},
     "paths": BASE | {"tools"},
     "approval": BASE,
+    "cells": set(),
     "terminal": BASE,
     "trust": BASE | {"layers"},
     "tomledit": set(),

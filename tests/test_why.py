@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import attrs
 import pytest
 
 from dsh import Accept, Agent, Block, Continue, Deny, GiveUp, Stop
+from dsh.approval import AllowOnce
 from dsh.cli import main
 from dsh.config import Config
 from dsh.explain import explain_call, explain_event, explain_turn, last_denial, lines_about, place_of
@@ -45,7 +47,7 @@ async def test_a_call_names_everyone_who_decided_in_order() -> None:
         assert index is not None
         assert explain_event(events, index) == denied
     assert (denied.what, denied.turn, denied.step) == ('the call of do {"x":"b"}', 1, 1)
-    assert denied.outcome == "an error: Error: no b"
+    assert denied.outcome == "an error: no b"
     assert [(one.plugin, one.verdict, one.reason) for one in denied.decisions] == [("second", "deny", "no b")]
     assert [(one.hook, one.plugin, one.verdict, one.changed) for one in ran.decisions] == [
         ("tools_execute", "adjusts", "changed", ("meta",))
@@ -157,7 +159,7 @@ def test_it_explains_the_last_denial_by_itself(dsh: Dsh, tmp_path: Path) -> None
     code, out, _ = dsh("why", "-e", "guard.py")
     assert code == 0
     assert 'the call of bash {"command":"cat secret"} (turn 1, step 1)' in out
-    assert "-> an error: Error: that is private" in out
+    assert "-> an error: that is private" in out
     assert "tools_pre_execute  guard" in out
     assert "that is private\n     guard.py:8" in out
     assert 'the call of bash {"command":"ls"}' not in out
@@ -236,6 +238,24 @@ async def test_a_part_of_a_plugin_has_its_version() -> None:
         manager.distributions["permissions"] = ("dsh-harness", "7.0")
         assert manager.version_of("permissions.approve") == manager.version_of("permissions") == "7.0"
         assert manager.version_of("nothing.approve") == ""
+
+
+async def test_decisions_are_listed_in_order_with_version_verdict_and_time() -> None:
+    """A question, and the answer by which the call ran all the same."""
+    permissions = pytest.importorskip("dsh_permissions")
+    yes = plugin_of(permission_ask=lambda request: AllowOnce())
+    plugins = {"permissions": permissions, "yes": yes, "doing": tool_of("do")}
+    async with memory_agent(call("do", {}), text("done"), plugins=plugins) as agent:
+        agent.harness.plugins.distributions["permissions"] = ("dsh-harness", "7.0")
+        await agent.run("go")
+        found = explain_call(agent.session.events, "c1")
+        shown = "\n".join(lines_about(agent.harness, found))
+    assert [one.verdict for one in found.decisions] == ["ask", "allow"]
+    first, second = (
+        rf"  {number}\. tools_pre_execute  permissions\S* 7\.0  {verdict}  \d+\.\d\d ms\n"
+        for number, verdict in ((1, "ask"), (2, "allow"))
+    )
+    assert re.search(rf"^{first}(     .*\n)+{second}", shown, re.MULTILINE), shown
 
 
 async def test_a_limit_is_told_by_its_event_and_nobody_is_blamed() -> None:

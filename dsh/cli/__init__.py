@@ -95,7 +95,10 @@ def _dispatch(argv: list[str]) -> int:
     if not args.print:
         from .parser import refuse_misspelt
 
-        refuse_misspelt("" if "--" in argv else word, COMMANDS)
+        sole = "" if "--" in argv else word
+        refuse_misspelt(sole, COMMANDS)
+        if [sole] == args.prompt and _may_be_command(sole) and not args.continue_ and args.resume is None:
+            _refuse_unattended(sole, args)
         return _run("talk", args)
     return _run("run", args)
 
@@ -111,6 +114,27 @@ def _fill_descriptors() -> None:
 
 def _may_be_command(word: str) -> bool:
     return word.isascii() and word.islower() and word.replace("-", "").replace("_", "").isalnum()
+
+
+def _refuse_unattended(word: str, args: argparse.Namespace) -> None:
+    """Refuse a lone word where nobody sits at stdin: a script that means a command would talk to a model instead.
+
+    Raises:
+        ConfigError: nobody sits there.
+    """
+    if sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty():
+        return
+    from ..errors import ConfigError
+    from .extensions import brought
+    from .parser import refuse_misspelt
+    from .start import settle
+
+    refuse_misspelt(word, brought(settle(args)))
+    raise ConfigError(
+        f'there is no command {word} (dsh --help --all lists them); dsh -p "{word}" asks the model, and '
+        f"dsh -- {word} talks to it",
+        code="USAGE",
+    )
 
 
 def _run(command: str, args: argparse.Namespace) -> int:

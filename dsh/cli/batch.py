@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
+from collections.abc import Collection
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +19,8 @@ from ..hooks.markers import hookimpl
 from ..jsonvalue import dumps
 from ..messages import TokenUsage
 from ..session.events import AssistantChunk, AssistantMessage, Event, usage_beside
+from ..structure import did_you_mean
+from ..tools.tool import Tools
 from . import EXIT_FAILED, EXIT_OK, code_of, complain, report
 from .denials import Denials
 from .models import choose_model
@@ -28,7 +31,7 @@ from .run import LIMIT_REACHED, STORES
 from .signals import catching
 from .spent import Spent, dollars
 from .start import Start, opened, settle
-from .tasklist import BatchTask, Results, read_tasks
+from .tasklist import BatchTask, Results, read_tasks, refusal
 
 if TYPE_CHECKING:
     from ..agents import Agent
@@ -104,6 +107,10 @@ def _run(args: argparse.Namespace, start: Start, tasks: list[BatchTask], sink: _
         return report(error, debug=args.debug)[0]
 
 
+def _unheard(message: str) -> None:
+    """Which model was chosen is said when its task begins."""
+
+
 def _left(given: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The tools of a task, of those that the flags leave: who starts the batch has the last word."""
     if given is None or wanted is None:
@@ -161,6 +168,7 @@ class _Batch:
         with catching(self.stop) as caught:
             async with opened(self.start, {"cli.batch": self}) as harness:
                 self._check(harness)
+                self._check_names(harness)
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         for _ in range(min(self.args.jobs, self.total)):
@@ -187,6 +195,40 @@ class _Batch:
         if "permissions" not in names and self.args.permission_mode != "bypass":
             self.start.warn("there is no permissions plugin: tools run without asking")
 
+    def _check_names(self, harness: Harness) -> None:
+        """Refuse tasks that name models and tools that there are not, before anything is paid for.
+
+        Raises:
+            ConfigError: there are some; each is told with its line.
+        """
+        tools = self._tools(harness)
+        wrong: list[str] = []
+        if any(task.model is None for task in self.waiting):
+            choose_model(harness.llm.adapters, self.start.config.model, _unheard)
+        for task in self.waiting:
+            if task.model is not None:
+                try:
+                    choose_model(harness.llm.adapters, task.model, _unheard)
+                except ConfigError as error:
+                    wrong.append(f"line {task.line}: {error.message}")
+            if tools is not None:
+                absent = [name for name in (*(task.tools or ()), *task.disallowed_tools) if name not in tools]
+                wrong += [f"line {task.line}: there is no tool {name}{did_you_mean(name, tools)}" for name in absent]
+        if wrong:
+            raise refusal([f"{self.args.tasks}, {text}" for text in wrong])
+
+    def _tools(self, harness: Harness) -> Collection[str] | None:
+        """The names of the tools that an agent has; None where that can be told only once it is there."""
+        if not any(task.tools or task.disallowed_tools for task in self.waiting):
+            return None
+        tools = Tools()
+        try:
+            agent = harness.create_unstored("batch").agent
+            agent.hook.tools_register(agent=agent, tools=tools)
+            return tools.by_name()
+        except Exception:
+            return None
+
     async def _work(self, harness: Harness) -> None:
         while self.waiting:
             task = self.waiting.popleft()
@@ -208,7 +250,9 @@ class _Batch:
         how = "completed" if error is None else f"failed: {one_line(error['message'])}"
         cost = f", {dollars(record['cost_usd'])}" if record["cost_usd"] else ""
         seconds = record["duration_ms"] / 1000
-        self.progress.say(f"[{self.ended}/{self.total}] {one_line(task.id)} {how} ({seconds:.1f} s{cost})")
+        self.progress.say(
+            f"[{self.ended}/{self.total}] {one_line(task.id)} (line {task.line}) {how} ({seconds:.1f} s{cost})"
+        )
 
     async def _record(self, harness: Harness, task: BatchTask) -> dict[str, Any]:
         """Do one task, and say what came of it; whatever happens to it, the others go on."""

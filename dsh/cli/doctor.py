@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,8 @@ import trio
 from attrs import evolve
 
 from ..canaries import run_canaries
-from ..checks import Check, Checks, may_write
-from ..config import config_files, dsh_home
+from ..checks import Check, Checks, ask_plugins, may_write
+from ..config import GUARDS, config_files, dsh_home
 from ..credentials import read_credentials
 from ..errors import ConfigError, PluginError, error_message
 from ..hooks.step import wraps
@@ -214,27 +216,75 @@ def _credentials(checks: Checks, home: Path) -> None:
 async def _opened(args: argparse.Namespace, start: Start, checks: Checks) -> None:
     warnings: list[str] = []
     failed: set[str] = set()
+    own = checks.view("dsh")
+    told = False
     try:
         async with opened(evolve(start, warn=warnings.append)) as harness:
-            own, failed = checks.view("dsh"), set(harness.plugins.failed)
+            failed = set(harness.plugins.failed)
             _plugins(own, harness.plugins, start)
-            await _guards(own, harness)
-            _tools(own, harness)
-            await _models(own, harness, online=args.online)
-            await harness.hook.dsh_doctor(harness=harness, checks=checks)
+            told = True
+            await _examine(args, own, harness)
     except Exception as error:
         said = isinstance(error, ConfigError) and not isinstance(error, PluginError)
         advice = "mend what it names" + ("" if said else "; --no-plugin NAME runs without a plugin")
-        _mistakes(checks.view("dsh"), "config" if said else "start", error, advice, order=20 if said else 40)
-        try:
-            _plugins(checks.view("dsh"), loaded(start), start)
-        except Exception:
-            return  # the same again, most likely
-    for text in warnings:
+        _mistakes(own, "config" if said else "start", error, advice, order=20 if said else 40)
+        if not told:
+            with suppress(Exception):  # the same again, most likely
+                _plugins(own, loaded(start), start)
+            await _without(args, start, own, _culprits(error))
+    for text in dict.fromkeys(warnings):
         skipped = any(text.startswith(f"the plugin {name} of ") for name in failed)
         if skipped or "may read the keys in" in text:
             continue  # which is said with advice already
-        checks.warning("start", text, "see what it says", order=45)
+        own.warning("start", text, "see what it says", order=45)
+
+
+async def _examine(args: argparse.Namespace, checks: Checks, harness: Harness) -> None:
+    await _guards(checks, harness)
+    _tools(checks, harness)
+    await _models(checks, harness, online=args.online)
+    await ask_plugins(harness, checks)
+
+
+async def _without(args: argparse.Namespace, start: Start, checks: Checks, culprits: set[str]) -> None:
+    """What the others find, where plugins keep dsh from starting that it can do without."""
+    plugins = start.config.plugins
+    if not culprits or culprits & {*GUARDS, *plugins.required}:
+        return
+    config = evolve(start.config, plugins=evolve(plugins, disabled=(*plugins.disabled, *culprits)))
+    extras = {name: plugin for name, plugin in start.plugins.items() if name not in culprits}
+    found = Checks()
+    try:
+        async with opened(evolve(start, config=config, plugins=extras, warn=_unheard)) as harness:
+            await _examine(args, found.view("dsh"), harness)
+    except Exception:
+        return  # something else keeps it from starting, too
+    names = ", ".join(sorted(culprits))
+    checks.note(
+        "start",
+        f"what can be seen only once it has started was looked at without {names}",
+        f"as --no-plugin {sorted(culprits)[0]} runs",
+        order=40,
+    )
+    checks.take(found)
+
+
+def _unheard(message: str) -> None:
+    """What is warned of has been said when it was tried with all plugins."""
+
+
+def _culprits(error: BaseException | None) -> set[str]:
+    """The plugins that an error is blamed on."""
+    if error is None:
+        return set()
+    found = {
+        match[1].partition(".")[0]
+        for note in getattr(error, "__notes__", ())
+        if (match := re.fullmatch(r"raised by \w+ of the plugin '(.+)'", note))
+    }
+    for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+        found |= _culprits(inner)
+    return found | _culprits(error.__cause__)
 
 
 def _plugins(checks: Checks, manager: PluginManager, start: Start) -> None:

@@ -20,6 +20,7 @@ def dispatch(word: str, argv: Sequence[str], at: int) -> int | None:
 
     Raises:
         ConfigError: a flag or a setting is wrong.
+        PluginError: the command returned what is no exit code.
     """
     rest = [*argv[:at], *argv[at + 1 :]]
     start = _start(rest)
@@ -32,7 +33,7 @@ def dispatch(word: str, argv: Sequence[str], at: int) -> int | None:
     except TypeError:  # the command has commands of its own, between which nothing may stand
         args = parser.parse_args(rest)
     try:
-        return command.run(args, start.config)
+        return command.call(args, start.config)
     except SystemExit as error:  # a command may leave as a program does
         if error.code is None or isinstance(error.code, int):
             return error.code or 0

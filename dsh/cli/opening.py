@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from ..agents import AgentOptions
 from ..errors import ConfigError, CorruptSession, SessionNotFound
 from ..hooks.markers import hookimpl
+from ..hooks.step import wraps
 from ..messages import CallConfig
 from ..structure import did_you_mean
 from .choice import Unsettled, is_first, services
@@ -33,11 +34,13 @@ class Opening:
 
     Attributes:
         one_turn: the agent is for one task.
+        model: the one that the agent opened last asks, if no plugin says otherwise.
     """
 
     args: argparse.Namespace
     start: Start
     one_turn: bool
+    model: str = ""
     _kept: dict[str, tuple[str, str | None]] = field(factory=dict)
     """By session: the model and the effort that a resumed session had."""
 
@@ -80,6 +83,9 @@ class Opening:
         )
         if session_id is None:
             self._check_effort(harness, model)
+            self.model = model
+            if self.one_turn and (problem := self.keyless(harness)):
+                raise ConfigError(problem, code="AUTH")  # before there is a session, which -c would go on with
             return harness.create_agent(session_id=new_id, options=options, cwd=str(self.start.cwd))
         if fork:
             handle = await self._forked(harness, session_id, turn, options, new_id)
@@ -90,6 +96,7 @@ class Opening:
             last = session.request_header()
             model = self._chosen(harness, last.config.model if last is not None else config.model)
             self._kept[session.id] = (model, last.config.reasoning_effort if last is not None else None)
+        self.model = model
         self._check_effort(harness, model)
         cwd = session.header.cwd
         if cwd is not None and cwd != str(self.start.cwd):
@@ -105,15 +112,12 @@ class Opening:
         return evolve(config, model=model, reasoning_effort=config.reasoning_effort or effort)
 
     def say_first(self, harness: Harness) -> None:
-        """Refuse flags that nobody minds, and tell of plugins that do nothing.
+        """Refuse flags that nobody minds.
 
         Raises:
             ConfigError: a flag needs a plugin that is not loaded.
         """
         names = {info.name for info in harness.plugins.loaded()}
-        for name in self.start.plugins:
-            if not any(info.hooks for info in harness.plugins.loaded() if info.name.partition(".")[0] == name):
-                self.start.warn(f"the plugin {name} implements no hook: it needs functions marked with @hookimpl")
         for flag in LIMITS:
             if "budget" not in names and getattr(self.args, flag) is not None:
                 raise ConfigError(f"--{flag.replace('_', '-')} needs the plugin budget, which is not loaded")
@@ -148,6 +152,31 @@ class Opening:
         for name in named:
             if name not in known:
                 raise ConfigError(f"there is no tool {name}{did_you_mean(name, known)}", code="USAGE")
+
+    def keyless(self, harness: Harness) -> str | None:
+        """Why the model cannot be asked for want of a key; None if it can, or if somebody else may answer."""
+        from .catalogue import problem_of
+
+        provider = self.model.partition("/")[0]
+        adapter = harness.llm.adapters.get(provider)
+        problem = None if getattr(adapter, "configured", True) else problem_of(adapter)
+        if problem is None or self._may_be_answered(harness):
+            return None
+        how = f", or let dsh keep it: dsh auth set {provider}" if problem.startswith("there is no key") else ""
+        return f"{provider}: {problem}{how}"
+
+    def _may_be_answered(self, harness: Harness) -> bool:
+        """Whether plugins may have another model asked, or answer for it."""
+        if self.args.fallback_model or self.start.config.tables.get("fallback", {}).get("models"):
+            return True
+        own = {info.name for info in harness.plugins.loaded() if info.distribution == "dsh-harness"}
+        for hook in ("agent_request", "llm_stream"):
+            for impl in harness.plugins.implementations(hook):
+                name = impl.plugin_name.partition(".")[0]
+                answers = hook == "llm_stream" and not wraps(impl)  # as a recording does
+                if answers or (name not in own and name not in ("dsh", "cli")):
+                    return True
+        return False
 
     def _check_effort(self, harness: Harness, model: str) -> None:
         told = unmet_effort(harness.llm.adapters, model, self.start.config.effort)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -63,9 +64,29 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").split()
-        if message.startswith("unrecognized") and unknown and unknown[0].startswith("-"):
-            message = f"unknown flag {unknown[0]}{_hint(unknown[0], self._option_string_actions)}"
+        if message.startswith("unrecognized") and unknown:
+            message = f"{' '.join(unknown)}: nothing of the kind is expected here"
+            if unknown[0].startswith("-"):
+                message = f"unknown flag {unknown[0]}{_hint(unknown[0], self._option_string_actions)}"
+        message = _reworded(message)
         raise ConfigError(f"{message} ({self.prog} --help lists the flags)", code="USAGE")
+
+
+def _reworded(message: str) -> str:
+    """A complaint of argparse's in the words that settings are complained of in."""
+    message = message.removeprefix("argument ")
+    for theirs, ours in _WORDINGS:
+        message = re.sub(theirs, ours, message)
+    return message
+
+
+_WORDINGS = (
+    (r": expected (?:one|at least one) argument$", " needs a value"),
+    (r": invalid int value: (.*)$", r": expected a whole number, got \1"),
+    (r": invalid float value: (.*)$", r": expected a number, got \1"),
+    (r"^the following arguments are required: ", "this is missing: "),
+    (r": not allowed with argument (.*)$", r" and \1 exclude each other"),
+)
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -125,7 +146,8 @@ def command_parser(name: str, text: str) -> Parser:
             "names",
             nargs="*",
             metavar="NAME",
-            help="new: the plugin's name, and a folder, else dsh-NAME; install: what pip takes; else: plugins",
+            help="new: the plugin's name, and a folder, else dsh-NAME; install: what pip takes, also -e FOLDER; "
+            "else: plugins",
         )
         parser.add_argument("-U", "--upgrade", action="store_true", help="install: newer versions, too")
         return parser

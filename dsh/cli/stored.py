@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Damage", "find", "found_session", "listed", "looked_for", "plugins_aside", "read", "told"]
 
+SHOWN = 5
+"""How many of several sessions are named that one may have been meant of."""
 _CHUNK = b'{"type":"assistant/chunk",'
 
 
@@ -65,9 +67,9 @@ async def find(harness: Harness, wanted: str) -> SessionInfo:
             header.id, header.created_at, header.created_at, header.cwd, "", stored.path, header.parent_session
         )
     if matches:
-        raise SessionNotFound(
-            f"{len(matches)} sessions begin with {wanted}: {', '.join(info.id for info in matches[:5])}"
-        )
+        more = f" and {len(matches) - SHOWN} more" if len(matches) > SHOWN else ""
+        ids = ", ".join(info.id for info in matches[:SHOWN])
+        raise SessionNotFound(f"{len(matches)} sessions begin with {wanted}: {ids}{more}")
     raise SessionNotFound(f"there is no session {wanted}; `dsh sessions list --all` shows those there are")
 
 

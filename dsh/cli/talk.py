@@ -81,6 +81,8 @@ class _Talk:
                 raise ConfigError(error.message, code=error.code) from error
             opening.say_first(harness)
             opening.check_tools(handle.agent)
+            if problem := opening.keyless(harness):
+                self.start.warn(problem)
 
             async def change(session_id: str | None, *, fork: bool = False, turn: int | None = None) -> AgentHandle:
                 return await opening.open(harness, session_id, fork, turn)

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..jsonvalue import Json, dumps, loads
 from ..structure import did_you_mean
 
-__all__ = ["BatchTask", "Results", "read_tasks"]
+__all__ = ["BatchTask", "Results", "read_tasks", "refusal"]
 
 COMPLAINTS = 20
 """How many bad lines are told of one by one."""
@@ -75,12 +75,17 @@ def read_tasks(path: Path) -> list[BatchTask]:
             continue
         tasks[task.id] = task
     if wrong:
-        more = len(wrong) - COMPLAINTS
-        tail = [f"and {more} more lines"] if more > 0 else []
-        raise ConfigError("\n".join([*wrong[:COMPLAINTS], *tail, "no task was begun"]), code="USAGE")
+        raise refusal(wrong)
     if not tasks:
         raise ConfigError(f"{path}: there is no task in it", code="USAGE")
     return list(tasks.values())
+
+
+def refusal(wrong: Sequence[str]) -> ConfigError:
+    """The error of a file in which lines are wrong."""
+    more = len(wrong) - COMPLAINTS
+    tail = [f"and {more} more lines"] if more > 0 else []
+    return ConfigError("\n".join([*wrong[:COMPLAINTS], *tail, "no task was begun"]), code="USAGE")
 
 
 def _task(number: int, line: bytes, others: Mapping[str, BatchTask]) -> BatchTask:

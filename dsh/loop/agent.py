@@ -152,6 +152,8 @@ class LoopAgent:
 
     def masked(self, content: BlockLike) -> tuple[Block, ...]:
         """`content` as blocks, without secrets in its text."""
+        if content is None:
+            raise AgentError("a message is a text or blocks, not None")
         mask = self.harness.secrets.mask
         return tuple(Text(mask(block.text)) if isinstance(block, Text) else block for block in blocks(content))
 

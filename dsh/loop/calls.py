@@ -174,7 +174,9 @@ async def _judged(turn: Turn, tools: Mapping[str, Tool], block: ToolCallBlock) -
         arguments = _parsed(block.arguments)
     except ToolArgsError as exc:
         problem = Judged(error_result(exc))
-    call = Call(block.id, block.name, arguments, agent, turn.number, turn.step, tools.get(block.name))
+    tool = tools.get(block.name)
+    missing = pipeline.no_tool(block.name, tools) if tool is None else None
+    call = Call(block.id, block.name, arguments, agent, turn.number, turn.step, tool, missing)
     return call, problem or await pipeline.judge(agent.hook, call)
 
 

@@ -84,6 +84,10 @@ async def _config(turn: Turn) -> CallConfig:
         agent=agent, turn=turn.number, step=turn.step, config=config, default=lambda: config
     )
     config = expected("agent_request", answer, CallConfig)
+    before = agent.session.request_header() if not config.model else None
+    if before is not None:  # a session goes on with what it had
+        effort = config.reasoning_effort or before.config.reasoning_effort
+        config = evolve(config, model=before.config.model, reasoning_effort=effort)
     if not config.model:
         raise AgentError(
             f"agent {agent.id!r} has no model: name one in its options, or answer the hook agent_request",

@@ -72,6 +72,10 @@ class Screen:
         part, self._seen = self.shown[self._seen : end], end
         return part
 
+    def resize(self, columns: int, lines: int = 24) -> None:
+        """Make the terminal as large as that."""
+        termios.tcsetwinsize(self._slave, (lines, columns))
+
     def type(self, keys: str) -> None:
         """Press keys."""
         os.write(self._master, keys.encode())

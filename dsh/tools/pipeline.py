@@ -28,7 +28,7 @@ from .tool import Tool, ToolCall, ToolErrorInfo, ToolResult, result_of
 if TYPE_CHECKING:
     from ..hookspecs import Hooks
 
-__all__ = ["Judged", "Reviewed", "error_result", "foreseen_failure", "judge", "review", "run", "run_call"]
+__all__ = ["Judged", "Reviewed", "error_result", "foreseen_failure", "judge", "no_tool", "review", "run", "run_call"]
 
 UNANSWERED = "APPROVAL_UNANSWERED"
 """The code of a call that needed a person's approval, with nobody there to give it."""
@@ -55,7 +55,12 @@ def error_result(error: BaseException) -> ToolResult:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     info = ToolErrorInfo(type(error).__name__, error.code) if isinstance(error, DshError) else None
-    return ToolResult(f"Error: {blamed_message(error)}", is_error=True, error=info)
+    kind = f"{type(error).__name__}: " if isinstance(error, _BARE) and str(error) else ""
+    return ToolResult(f"Error: {kind}{blamed_message(error)}", is_error=True, error=info)
+
+
+_BARE = (LookupError, AttributeError, NameError, TypeError, AssertionError, ArithmeticError)
+"""Errors of Python's own whose text says little without their type: that of a KeyError is the key."""
 
 
 async def judge(hook: Hooks, call: ToolCall) -> Judged:
@@ -71,14 +76,25 @@ async def judge(hook: Hooks, call: ToolCall) -> Judged:
     return Judged(ToolResult(f"Error: {verdict.reason}", is_error=True, error=info))
 
 
-def foreseen_failure(call: ToolCall) -> str | None:
-    """What a call would fail with as things stand; None where that is not known.  For who is about to ask a person."""
+def no_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    """What is said of a call whose tool is not among `tools`."""
+    close = difflib.get_close_matches(name, tools, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"there is no tool {name!r}.{hint} The tools are: {', '.join(tools) or 'none'}"
+
+
+def foreseen_failure(call: ToolCall, *, ever: bool = False) -> str | None:
+    """What a call would fail with as things stand; None where that is not known.  For who is about to ask a person.
+
+    Args:
+        ever: only what it would fail with at any time: there is no such tool, or its arguments do not fit.
+    """
     tool = call.tool
     if tool is None:
-        return None
+        return call.missing
     try:
         check_arguments(tool, call.arguments)
-        if tool.check is not None:
+        if tool.check is not None and not ever:
             tool.check(call.arguments, call)
     except Exception as exc:
         return blamed_message(exc)
@@ -106,9 +122,7 @@ async def run(hook: Hooks, tools: Mapping[str, Tool], call: ToolCall) -> ToolRes
 async def _dispatch(tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
     tool = tools.get(call.name)
     if tool is None:
-        close = difflib.get_close_matches(call.name, tools, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise ToolNotFoundError(f"there is no tool {call.name!r}.{hint} The tools are: {', '.join(tools) or 'none'}")
+        raise ToolNotFoundError(no_tool(call.name, tools))
     check_arguments(tool, call.arguments)
     output: Any = tool.execute(call.arguments, call)
     if hasattr(output, "__await__"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from ..errors import PluginError
 from ..hooks import Collector, refuse_other
 from ..jsonvalue import Json, freeze
 from ..messages import Block, BlockLike, ToolSchema, blocks
@@ -41,6 +43,7 @@ class ToolCall:
         agent: who calls; None for a call made outside of any agent.
         turn, step: where in the log the call stands; 0 outside of a turn.
         tool: the agent's tool of that name; None where it has none, or where nobody looked.
+        missing: what the model is told where somebody looked and the agent has no such tool.
     """
 
     id: str
@@ -50,6 +53,7 @@ class ToolCall:
     turn: int = 0
     step: int = 0
     tool: Tool | None = field(default=None, repr=False)
+    missing: str | None = field(default=None, repr=False)
 
 
 def _meta(value: Json) -> Json:
@@ -125,6 +129,11 @@ class Tools(Collector[Tool]):
             PluginError: one is no `Tool`; the decorator `dsh.tool` makes one of a function.
         """
         for item in (tool, *more):
+            if inspect.isfunction(item):
+                whose = f" of the plugin {self.plugin}" if self.plugin else ""
+                raise PluginError(
+                    f"tools.add takes a Tool, not the function {item.__name__}{whose}: mark it with @tool, of dsh"
+                )
             refuse_other("tools.add", item, Tool)
             self.collect(item, order)
 

@@ -24,12 +24,16 @@ def run(args: argparse.Namespace) -> int:
         from .. import plugins
 
         return plugins.run(args)
-    if not names:
+    # of `install`, which loads no plugins, -e is what it is to pip
+    editable = list(args.plugin) if args.action == "install" else []
+    if not names and not editable:
         raise ConfigError(f"dsh plugin {args.action}: name a plugin", code="USAGE")
     if args.action == "install":
         from .manage import install
 
-        return install(names, upgrade=args.upgrade, verbose=bool(args.verbose))
+        return install(
+            [*names, *(f"--editable={path}" for path in editable)], upgrade=args.upgrade, verbose=bool(args.verbose)
+        )
     if args.action == "remove":
         from .manage import remove
 

@@ -167,7 +167,10 @@ from dsh.testing import call, memory_agent, text, tool_of
 
 import {module}
 
-PLUGINS = {{"{name}": {module}, "shell": tool_of("bash")}}
+PLUGINS = {{
+    "{name}": {module},
+    "shell": tool_of("bash"),
+}}
 
 
 async def result_of(name: str, arguments: dict[str, object], **table: object) -> ToolResult:

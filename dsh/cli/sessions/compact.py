@@ -26,7 +26,7 @@ async def run(args: argparse.Namespace, start: Start) -> int:
         # The summary is best asked of the model that knows the conversation.
         handle = await harness.resume_agent(info.id, options=AgentOptions())
         try:
-            print(clean(await compact.run(handle.agent, "")))
+            print(clean(await compact.call(handle.agent, "")))
         finally:
             await handle.dispose()
     return 0

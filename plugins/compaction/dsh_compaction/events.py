@@ -26,14 +26,21 @@ class Range:
 
 @frozen
 class CompactStart:
-    """A summary is about to be made."""
+    """A summary is about to be made, or to take its place.
+
+    Attributes:
+        asked: a person asked for it; it is written already.
+    """
 
     type: ClassVar[str] = "compact/start"
     turn: int
+    asked: bool = False
 
     @property
     def notice(self) -> str:
         """The line for a person, who waits."""
+        if self.asked:
+            return "[compaction] as you asked, a summary takes the place of the conversation so far"
         return "[compaction] the conversation is getting long; it is being summarised"
 
 

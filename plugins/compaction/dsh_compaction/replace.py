@@ -138,7 +138,7 @@ async def by_hand(talk: Conversation, limits: Limits, head: int, more: str) -> P
     # There is no checkpoint from here to the turn's end, so that nobody else can open one.
     session.append(TurnStart(turn, Trigger("injection", SOURCE)))
     try:
-        start = session.append(CompactStart(turn))
+        start = session.append(CompactStart(turn, asked=True))
         error: str | None = "failed"
         try:
             _land(talk, plan, summary, start.seq)

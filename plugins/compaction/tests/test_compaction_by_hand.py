@@ -28,7 +28,7 @@ async def test_of_an_idle_agent(writer: Any, talk: Any, check: Any) -> None:
         await agent.run("do it")
         commands = Commands()
         agent.hook.dsh_add_commands(commands=commands)
-        said = await commands.slash()["compact"].run(agent, "keep the ports")
+        said = await commands.slash()["compact"].call(agent, "keep the ports")
         assert said.startswith("summarised 11 messages")
         assert "special care of this: keep the ports" in text_of(model.asked[0].messages[-1].content)
         assert shape(agent.session.events).endswith("T+2 compact/start compact/summary U compact/end T-(completed)")

@@ -90,9 +90,11 @@ async def dsh_doctor(harness: Harness, checks: Checks) -> None:
 
 @hookimpl
 def agent_created(agent: Agent) -> None:
-    """Refuse rules that can match nothing, now that the tools are known."""
+    """Go back to the first mode, and refuse rules that can match nothing, now that the tools are known."""
     from .guard import guard_of
+    from .mode import back_to_first
 
+    back_to_first(agent)
     guard = guard_of(agent.harness)
     if agent.parent is None and guard.rules.rules:
         for complaint in guard.check_names(agent):

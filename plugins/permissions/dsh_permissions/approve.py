@@ -43,6 +43,10 @@ def install(harness: Harness, guard: Guard) -> None:
         harness.plugins.register(TerminalApprover(harness, guard), "permissions.terminal")
 
 
+_PERSONS = ("person", "terminal", "permissions.terminal")
+"""Who answers for the person at the terminal."""
+
+
 @frozen
 class _Outcome:
     """What became of a question."""
@@ -94,13 +98,16 @@ class Approver:
         mine = found if found is not None and found.kind == "ask" and ask.reason in (None, found.reason) else None
         reason = ask.reason or (mine.reason if mine is not None else "a plugin asks for somebody's approval")
         rules = mine.suggestions if mine is not None else ()
+        if call.missing is not None:
+            return Deny(call.missing)
         if agent is None:
             return Deny(_unanswered(reason, rules), unanswered=True)
         if mine is None and _key(call) in self._again.get(root_of(agent).id, ()):
             return Allow()
         if self._guard.mode == "dont-ask":
             return Deny(f"not permitted: {reason}. Nobody is asked in the mode dont-ask")
-        if agent.plugins.implementations("permission_ask") and (failure := foreseen_failure(call)) is not None:
+        failure = foreseen_failure(call, ever=not agent.plugins.implementations("permission_ask"))
+        if failure is not None:
             return Deny(f"{failure} (nobody was asked about the call, since it would fail)")
         from dsh.approval import PermissionRequest  # what most runs never need, as nothing is asked in them
 
@@ -170,7 +177,7 @@ class Approver:
 
         if isinstance(answer, Refuse):
             why = f": {answer.reason}" if answer.reason else ""
-            return _Outcome(Deny(f"refused by a person{why}"), "refused", by)
+            return _Outcome(Deny(f"refused by {'a person' if by in _PERSONS else by}{why}"), "refused", by)
         if isinstance(answer, AllowOnce):
             return _Outcome(Allow(), "allowed", by, "once")
         rules = answer.rules or request.rules

@@ -9,15 +9,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import trio
 from attrs import asdict, evolve
 
-from dsh import Config, ConfigError
+from dsh import Config, ConfigError, open_harness
 from dsh.config import dsh_home
 from dsh.jsonvalue import dumps
 from dsh.layers import Layer
+from dsh.structure import did_you_mean
 from dsh.tools.tool import ToolCall
 
-from .guard import KNOWN, Guard
+from .guard import KNOWN, Guard, tools_of
 from .rules import split_rules
 from .settings import read_permissions
 from .verdict import MODES, Verdict
@@ -57,14 +59,32 @@ def run(args: argparse.Namespace, config: Config) -> int:
         return 0
     if not args.calls:
         raise ConfigError("dsh permissions check needs a call, as in 'bash(git push)'", code="USAGE")
-    for text in args.calls:
-        call = _call(text)
+    calls = [(text, _call(text)) for text in args.calls]
+    absent = trio.run(_absent, args, config, {call.name for _, call in calls} - KNOWN.keys())
+    for text, call in calls:
         verdict = _judge(guard, call, cwd)
         if args.json:
             print(dumps(as_json(verdict)).decode())
         else:
-            _show(text, verdict)
+            _show(text, verdict, absent.get(call.name))
     return 0
+
+
+async def _absent(args: argparse.Namespace, config: Config, names: set[str]) -> dict[str, str]:
+    """What to say of those of `names` that no tool has; nothing where that cannot be told."""
+    by_hand = args.plugin or config.plugins.load or (config.folder is not None and config.folder.plugins)
+    if not names or by_hand:  # plugins that are not installed have tools of their own
+        return {}
+    try:
+        async with open_harness(evolve(config, agents=()), safe_mode=args.safe_mode, warn=_unheard) as harness:
+            known = {*tools_of(harness.create_unstored("check").agent), *KNOWN}
+    except Exception:
+        return {}  # something else is wrong, which other commands say
+    return {name: f"there is no tool {name}{did_you_mean(name, known)}" for name in names - known}
+
+
+def _unheard(message: str) -> None:
+    """Only a list of tools is wanted."""
 
 
 def _flags(args: argparse.Namespace, cwd: Path) -> Iterator[Layer]:
@@ -112,7 +132,7 @@ def as_json(verdict: Verdict) -> Mapping[str, Any]:
     }
 
 
-def _show(text: str, verdict: Verdict) -> None:
+def _show(text: str, verdict: Verdict, absent: str | None) -> None:
     rule = f" by {verdict.rule} ({verdict.source})" if verdict.rule else ""
     print(f"{verdict.kind}: {text}{rule}")
     print(f"  {verdict.reason}")
@@ -120,6 +140,9 @@ def _show(text: str, verdict: Verdict) -> None:
         for part in verdict.parts:
             rule = f" by {part.rule} ({part.source})" if part.rule else ""
             print(f"  {part.kind}: {part.what} {part.text}{rule}")
+    if absent is not None:
+        print(f"  {absent}")
+        return
     for suggestion in verdict.suggestions:
         print(f"  to allow it: {suggestion}")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dsh import Agent, Harness
     from dsh.checks import Checks
 
-__all__ = ["KNOWN", "Guard", "guard_of", "load_grammar", "only_guard", "root_of"]
+__all__ = ["KNOWN", "Guard", "guard_of", "load_grammar", "only_guard", "root_of", "tools_of"]
 
 CANARIES = RuleSet(
     [
@@ -120,9 +120,9 @@ class Guard:
         """What becomes of calls that no rule is about."""
         return self.settings.mode
 
-    def switch(self, mode: Mode) -> None:
+    def switch(self, mode: Mode, source: str = "chosen in the conversation") -> None:
         """Let another mode hold from the next call on, for all agents."""
-        self.settings = evolve(self.settings, mode=mode, mode_source="chosen in the conversation")
+        self.settings = evolve(self.settings, mode=mode, mode_source=source)
         for judge in self._judges.values():
             judge.mode = mode
 
@@ -201,7 +201,7 @@ class Guard:
         Raises:
             ConfigError: a rule's name is that of a tool but for its spelling, or its pattern has nothing to match.
         """
-        tools = _tools_of(agent)
+        tools = tools_of(agent)
         missing = []
         for rule in self.rules.rules:
             if any(sign in rule.tool for sign in "*?["):
@@ -241,7 +241,7 @@ def _is_refused(tool: Tool, call: ToolCall) -> bool:
     return False
 
 
-def _tools_of(agent: Agent) -> dict[str, Tool]:
+def tools_of(agent: Agent) -> dict[str, Tool]:
     tools = Tools()
     agent.hook.tools_register(agent=agent, tools=tools)
     return tools.by_name()
@@ -250,5 +250,5 @@ def _tools_of(agent: Agent) -> dict[str, Tool]:
 def _find(agent: Agent | None, name: str) -> Tool | None:
     if agent is None:
         return None
-    found: dict[str, Any] = _tools_of(agent)
+    found: dict[str, Any] = tools_of(agent)
     return found.get(name)

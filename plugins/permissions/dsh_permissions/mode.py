@@ -17,7 +17,7 @@ from .verdict import MODES, Mode
 if TYPE_CHECKING:
     from dsh import Agent
 
-__all__ = ["lines_of", "note_switch", "slash"]
+__all__ = ["back_to_first", "lines_of", "note_switch", "slash"]
 
 PENDING: StashKey[PermissionMode] = StashKey("permissions: a switch of the mode that is not logged yet")
 
@@ -69,6 +69,15 @@ def note_switch(root: Agent) -> None:
     if pending is not None and turn is not None:
         del root.stash[PENDING]
         root.session.append(evolve(pending, turn=turn))
+
+
+def back_to_first(agent: Agent) -> None:
+    """Another conversation begins: a mode looser than that of the start was for the one before it."""
+    guard = guard_of(agent.harness)
+    was, first = guard.mode, guard.first_mode
+    if agent.parent is None and BY_WIDTH.index(was) > BY_WIDTH.index(first):
+        guard.switch(first, "as dsh was started")
+        agent.harness.warn(f"mode {first} again: {was} was chosen for the conversation before this one")
 
 
 def lines_of(guard: Guard, agent: Agent) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dsh.approval import AllowOnce, AllowProject, AllowSession, Answer, Refuse
 from dsh.terminal import TTY, restoring, visible
 
 from .project import CannotWrite, plan
-from .question import body, choices
+from .question import body, choices, flowed
 
 if TYPE_CHECKING:
     from dsh import Agent, Harness
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["PERSON", "TerminalApprover"]
 
 PERSON = "person"
+USUAL, NARROWEST = 80, 20
+"""Cells in a line: where the terminal does not say, and the fewest that are reckoned with."""
 
 
 class TerminalApprover:
@@ -62,7 +64,7 @@ class TerminalApprover:
         return verdict is not None and verdict.kind == "allow"
 
     async def _ask(self, tty: Tty, request: PermissionRequest) -> Answer | None:
-        await tty.write([*body(request), *choices(request)])
+        await self._put(tty, request)
         always = bool(request.rules) or request.verdict is None
         keys = f"y{'a' if always else ''}{'p' if request.rules else ''}ne"
         while True:
@@ -79,9 +81,14 @@ class TerminalApprover:
                 case "e":
                     return Refuse(await tty.line("  reason: ") or None, PERSON)
                 case "v":
-                    await tty.write([*body(request, whole=True), *choices(request)])
+                    await self._put(tty, request, whole=True)
                 case _:
                     await tty.write([f"  press one of {', '.join(keys)}; v shows all of a long call"])
+
+    async def _put(self, tty: Tty, request: PermissionRequest, *, whole: bool = False) -> None:
+        width = tty.width
+        lines = body(request, width=width, colour=tty.colour, whole=whole)
+        await tty.write([*lines, *choices(request, width=width)])
 
     async def _confirmed(self, tty: Tty, request: PermissionRequest) -> bool:
         """Show what will be written where, and ask for a yes."""
@@ -89,11 +96,12 @@ class TerminalApprover:
         try:
             planned = await trio.to_thread.run_sync(plan, request.rules, cwd, self._harness.home)
         except CannotWrite as error:
-            await tty.write([f"  that cannot be: {visible(str(error), keep='')}"])
+            await tty.write(flowed(f"  that cannot be: {visible(str(error), keep='')}", tty.width))
             return False
         note = f" ({planned.note})" if planned.note else ""
         lines = [f"  {visible(str(planned.path), keep='')}{visible(note, keep='')} will allow, from now on:"]
-        await tty.write([*lines, *(f"    {visible(rule, keep='')}" for rule in request.rules)])
+        lines += [f"    {visible(rule, keep='')}" for rule in request.rules]
+        await tty.write([piece for line in lines for piece in flowed(line, tty.width)])
         return await tty.key("  write that? [y/n] ") == "y"
 
 
@@ -113,6 +121,21 @@ class Tty:
             os.close(self._file)
             raise
         self._is_open_line = False
+
+    @property
+    def width(self) -> int:
+        """Cells in a line, now; as many as is usual where the terminal does not say."""
+        try:
+            columns = os.get_terminal_size(self._file).columns
+        except OSError:
+            columns = 0
+        return max(NARROWEST, columns or USUAL)
+
+    @property
+    def colour(self) -> bool:
+        """Whether colours are understood and wanted; ``NO_COLOR`` is of no-color.org."""
+        known = os.isatty(self._file) and os.environ.get("TERM", "") not in ("", "dumb")
+        return known and not os.environ.get("NO_COLOR")
 
     def close(self) -> None:
         """Leave the terminal as it was found."""

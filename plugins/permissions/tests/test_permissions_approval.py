@@ -232,7 +232,7 @@ async def test_a_refusal_is_an_answer(work: Path) -> None:
     async with memory_agent(write(outside), text("done"), plugins=plugins, cwd=str(work)) as agent:
         await agent.run("go")
         (result,) = data(agent, "tool/result")
-        assert (results(agent), result.error) == (["Error: refused by a person: not there"], None)
+        assert (results(agent), result.error) == (["Error: refused by mine: not there"], None)
 
 
 async def test_a_question_of_another_plugin_is_put_the_same_way(work: Path) -> None:
@@ -379,3 +379,20 @@ def test_a_program_of_its_own_approves_from_start_to_end(work: Path) -> None:
     events = [json.loads(line) for line in log.read_text().splitlines()[1:]]
     decided = [event["data"] for event in events if event["type"] == "permission/decided"]
     assert [(entry["outcome"], entry["by"]) for entry in decided] == [("allowed", "approver"), ("refused", "approver")]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_nobody_is_asked_about_a_tool_that_is_not_there(work: Path, asked: bool) -> None:
+    """Nor about arguments that fit no tool; and with nobody there such a call is not unanswered."""
+    mine: Any = approver(lambda request: AllowOnce())
+    guard = plugin_of(tools_pre_execute=lambda call: Ask("sure?"))
+    plugins = with_permissions(guard=guard, **({"mine": mine} if asked else {}))
+    replies = (write(work / "made"), call("read", {"file_path": 3}), text("done"))
+    options = AgentOptions(model="scripted/model", tools=("read",))
+    async with memory_agent(*replies, plugins=plugins, options=options, cwd=str(work)) as agent:
+        await agent.run("go")
+        said = results(agent)
+        assert data(agent, "permission/asked") == []
+        assert all(result.error is None for result in data(agent, "tool/result"))
+    assert said[0].startswith("Error: there is no tool 'write'")
+    assert "invalid arguments for read" in said[1]

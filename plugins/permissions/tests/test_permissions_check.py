@@ -135,3 +135,11 @@ def test_wrong_lines_end_with_2(dsh: Dsh, words: list[str]) -> None:
     ran = dsh("permissions", *words)
     assert ran.returncode == 2
     assert ran.stderr.startswith("dsh: ")
+
+
+def test_a_tool_that_there_is_not_is_said(dsh: Dsh) -> None:
+    ran = dsh("permissions", "check", "nosuch(x)", "rea(x)", "todo_write")
+    assert "  there is no tool nosuch\n" in ran.stdout
+    assert "  there is no tool rea, did you mean read?\n" in ran.stdout
+    assert "there is no tool todo_write" not in ran.stdout
+    assert "to allow it: nosuch" not in ran.stdout

@@ -26,6 +26,8 @@ __all__ = ["check", "configure", "describe", "run"]
 
 FAILED = 125
 """The status where the command did not run."""
+NOT_FOUND = 127
+"""The status where there is no such command, as in a shell."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +132,11 @@ def _print(facts: dict[str, Any]) -> None:
 
 async def _command(box: Sandbox, argv: list[str], cwd: Path) -> int:
     """Run a command in the sandbox, with this program's input and output; its exit status."""
-    process = Process(tuple(argv), scrubbed_environment(), str(cwd), purpose="dsh sandbox run", managed=True)
+    environment = scrubbed_environment()
+    if not _is_there(argv[0], cwd, environment.get("PATH")):
+        print(f"dsh: {argv[0]}: there is no such command", file=sys.stderr)
+        return NOT_FOUND
+    process = Process(tuple(argv), environment, str(cwd), purpose="dsh sandbox run", managed=True)
     try:
         prepared = await box.harness.hook.process_prepare(agent=None, process=process, default=lambda: process)
     except DshError as error:
@@ -155,6 +161,13 @@ async def _command(box: Sandbox, argv: list[str], cwd: Path) -> int:
         print(f"dsh: the command did not run: {why}", file=sys.stderr)
         return FAILED
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _is_there(name: str, cwd: Path, path: str | None) -> bool:
+    """Whether there is anything that a command may be meant by."""
+    if "/" in name:
+        return os.path.lexists(cwd / name)
+    return any(os.path.lexists(cwd / folder / name) for folder in (path or os.defpath).split(os.pathsep))
 
 
 def _start(process: Process) -> subprocess.Popen[bytes]:

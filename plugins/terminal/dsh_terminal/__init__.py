@@ -81,8 +81,6 @@ async def _signals(talk: Talk, task_status: TaskStatus[None]) -> None:
 
     import trio
 
-    from .modes import suspend
-
     codes = {signal.SIGTERM: 143, signal.SIGHUP: 129}
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTSTP, *codes) as received:
         task_status.started()
@@ -90,7 +88,7 @@ async def _signals(talk: Talk, task_status: TaskStatus[None]) -> None:
             if number == signal.SIGINT:
                 talk.screen.interrupt()
             elif number == signal.SIGTSTP:
-                await suspend(talk.screen)
+                await talk.suspend()
             else:
                 talk.leave("a signal ended dsh", codes[signal.Signals(number)])
 

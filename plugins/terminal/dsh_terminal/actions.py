@@ -14,7 +14,7 @@ from dsh.structure import did_you_mean
 from . import looks
 from .about import config, doctor
 from .looks import split
-from .paint import THEMES
+from .paint import THEMES, styles
 
 if TYPE_CHECKING:
     from dsh.commands import SlashCommand
@@ -69,7 +69,11 @@ async def _theme(talk: Talk, rest: str) -> str:
         now = talk.painter.theme if talk.painter.look.colour else "none"
         return f"{now} now; /theme {'|'.join(THEMES)}|none, or a style of Pygments; [terminal] theme keeps it"
     if not talk.painter.choose_theme(rest):
-        raise ConfigError(f"there is no theme {rest}{did_you_mean(rest, [*THEMES, 'none'])}", code="USAGE")
+        raise ConfigError(
+            f"there is no theme {rest}{did_you_mean(rest, [*THEMES, 'none', *styles()])}\n"
+            f"/theme {'|'.join(THEMES)}|none, or a style of Pygments: {', '.join(styles())}",
+            code="USAGE",
+        )
     talk.screen.show(talk.painter.markdown('```python\ndef greet(name: str) -> str:\n    return f"Hello, {name}"\n```'))
     return f"theme {rest} for this conversation; [terminal] theme = {rest!r} keeps it"
 
@@ -166,10 +170,10 @@ async def rewind(talk: Talk, rest: str, files: SlashCommand | None) -> str:
         if chosen is None:
             return ""
         what = WHAT[chosen]
-    return await _rewound(talk, turn, what or "both", force, files, said.get(turn + 1, ""))
+    return await _rewound(talk, turn, what or "both", force, files)
 
 
-async def _rewound(talk: Talk, turn: int, what: str, force: bool, files: SlashCommand | None, said: str) -> str:
+async def _rewound(talk: Talk, turn: int, what: str, force: bool, files: SlashCommand | None) -> str:
     agent = talk.agent
     if agent.status == "running":
         talk.cancel("the conversation goes back to an earlier turn")
@@ -178,13 +182,13 @@ async def _rewound(talk: Talk, turn: int, what: str, force: bool, files: SlashCo
     if what != "conversation":
         if files is None:
             raise ConfigError("no plugin keeps files before they are changed: checkpoints is not loaded")
-        told.append(await files.run(agent, f"{turn}{' --force' if force else ''}"))
+        told.append(await files.call(agent, f"{turn}{' --force' if force else ''}"))
     if what != "files":
         told.append(
             await (talk.sessions.change(agent.session.id, fork=True, turn=turn) if turn else talk.sessions.change(None))
         )
-        if said:
-            talk.screen.put_back(looks.prompt_of(agent.session, turn + 1))
+        if prompt := looks.prompt_of(agent.session, turn + 1):
+            talk.screen.put_back(prompt)
     return "\n".join(told)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from dsh import PluginError
 from dsh.commands import Commands, SlashCommand
 
 from .actions import OWN, Slash, rewind
@@ -38,6 +39,10 @@ A \\ at the end of a line goes on in the next line.
 @path attaches a file; !command runs a command of your own, and /tell shows it to the model."""
 
 
+OPEN = ("permissions", "rewind")
+"""Commands of dsh's own whose work a plugin does, if one is there."""
+
+
 @frozen
 class Proposal:
     """What may stand somewhere, and what it is."""
@@ -52,6 +57,9 @@ class Book:
     Attributes:
         theirs: those of other plugins, by name.
         problems: what is wrong with files, to be told once.
+
+    Raises:
+        PluginError: a plugin brings a command that dsh itself has, or two bring the same one.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -60,6 +68,8 @@ class Book:
         self.theirs: dict[str, SlashCommand] = commands.slash()
         self._commands = dict(OWN)
         for name, command in self.theirs.items():
+            if name in OWN and name not in OPEN:
+                raise PluginError(f"the plugin {command.plugin} cannot bring a command /{name}: it is one of dsh's own")
             self._commands[name] = Slash(command.help, _theirs(command), command.values)
         back = self.theirs.get("rewind")
         self._commands["rewind"] = Slash(OWN["rewind"].help, _rewinds(back), OWN["rewind"].values)
@@ -151,7 +161,7 @@ def _pairs(values: Sequence[str | tuple[str, str]]) -> list[Proposal]:
 
 def _theirs(command: SlashCommand) -> Callable[[Talk, str], Awaitable[str]]:
     async def call(talk: Talk, rest: str) -> str:
-        return await command.run(talk.agent, rest)
+        return await command.call(talk.agent, rest)
 
     return call
 

@@ -18,6 +18,7 @@ from dsh.session.events import (
     Event,
     PromptBlocked,
     Replace,
+    StepStart,
     ToolCall,
     ToolResult,
     TurnEnd,
@@ -93,6 +94,9 @@ class Feed:
     _frame: int = 0
     _dirty: bool = False
     _thinking: float = 0.0
+    _asked: float = 0.0
+    """When the model was asked that has not begun to answer; 0 if none was."""
+    _told: float = 0.0
     _shown: bool = False
     _drawn: str = ""
     _again: float = 0.0
@@ -108,7 +112,7 @@ class Feed:
         self._tools.clear()
         self.results.clear()
         self.thought.clear()
-        self._thinking, self._shown = 0.0, False
+        self._thinking, self._shown, self._asked = 0.0, False, 0.0
         self._drawn, self._again = "", 0.0
         self.redraw()
 
@@ -124,6 +128,9 @@ class Feed:
         own = session.id == self.session_id
         if isinstance(data, ToolCall):
             self._call(session.id, data, agent)
+        elif isinstance(data, StepStart):
+            if own:
+                self._asked = self._told = time.monotonic()
         elif isinstance(data, ToolResult):
             self._result(session.id, data)
         elif isinstance(data, AssistantMessage):
@@ -167,6 +174,8 @@ class Feed:
             parts.append(("thought", f"{sign} thinking{_since(self._thinking)}"))
             if self.reasoning and (thought := self._thoughts.open):
                 parts.append(("thought", thought))
+        if self._asked and (waited := _since(self._asked)):
+            parts.append(("thought", f"{sign} waiting for the model{waited}"))
         if open_answer and not self.painter.look.plain:
             parts.append(("drawn", self._draw(open_answer)))
         parts += [
@@ -188,6 +197,9 @@ class Feed:
 
     def _say_what_runs(self) -> None:
         now = time.monotonic()
+        if self._asked and now - self._told >= PATIENCE:
+            self._told = now
+            self.screen.show(self.painter.notice(f"still waiting for the model{_since(self._asked)}"))
         for call in (*self._calls.values(), *self.own):
             if now - call.told >= PATIENCE:
                 call.told = now
@@ -202,6 +214,7 @@ class Feed:
         self._drawn, self._again = "", 0.0
 
     def _chunk(self, chunk: Any) -> None:
+        self._asked = 0.0
         if isinstance(chunk, TextDelta):
             if self._thinking:
                 self._stop_thinking()
@@ -232,6 +245,7 @@ class Feed:
             self.screen.show(self.painter.notice(f"· thought for{took[1:]}, about {counted(words, 'word')}{more}"))
 
     def _answer(self, message: AssistantMessage) -> None:
+        self._asked = 0.0
         self._stop_thinking()
         for block in self._blocks.close():
             self._show(block)
@@ -241,6 +255,7 @@ class Feed:
         self.redraw()
 
     def _end(self, data: TurnEnd) -> None:
+        self._asked = 0.0
         self._stop_thinking()
         for block in self._blocks.close():
             self._show(block)

@@ -11,8 +11,8 @@ from dsh import ConfigError
 from dsh.conversation import Jobs
 from dsh.explain import explain_call, explain_event, explain_turn, last_denial, lines_about
 from dsh.jsonvalue import dumps
-from dsh.messages import USER, ToolCallBlock, text_of
-from dsh.session.events import AssistantMessage, TurnStart, UserMessage
+from dsh.messages import USER, PluginSource, ToolCallBlock, text_of
+from dsh.session.events import AssistantMessage, Replace, TurnStart, UserMessage
 from dsh.structure import did_you_mean
 from dsh.tools.tool import Tool, Tools
 
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 BYTES_A_TOKEN = 4
+SHORT = 100
+"""Signs of a tool's description in a list."""
 FAR = 100_000
 """Events that are gone back for what was said last."""
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "--no-pager")
@@ -136,7 +138,15 @@ async def tools(talk: Talk, rest: str) -> str:
         if tool is None:
             raise ConfigError(f"there is no tool {rest}{did_you_mean(rest, by_name)}", code="USAGE")
         return f"{rest}: {tool.description}\n{dumps(tool.parameters).decode()}"
-    return "\n".join(f"{name}: {tool.description.splitlines()[0][:100]}" for name, tool in by_name.items())
+    return "\n".join(f"{name}: {_first_line(tool.description)}" for name, tool in by_name.items())
+
+
+def _first_line(text: str) -> str:
+    """A text's first line, as many whole words of it as there is room for."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(first) <= SHORT:
+        return first
+    return f"{first[:SHORT].rpartition(' ')[0] or first[:SHORT]} …"
 
 
 async def agents(talk: Talk, rest: str) -> str:
@@ -233,22 +243,25 @@ def last_exchange(session: Session) -> tuple[str, str]:
 
 
 def prompts_of(session: Session) -> dict[int, str]:
-    """The turns with what they began with, in short."""
-    return {turn: " ".join(text.split())[:70] for turn, text in _prompts(session).items()}
+    """The turns with what they began with, in short; what a plugin began one with is marked as the plugin's."""
+    return {turn: " ".join(f"{by}{text}".split())[:70] for turn, (by, text) in _prompts(session).items()}
 
 
 def prompt_of(session: Session, turn: int) -> str:
-    """What the person said to begin a turn."""
-    return _prompts(session).get(turn, "")
+    """What the person said to begin a turn; empty where a plugin began it."""
+    by, text = _prompts(session).get(turn, ("", ""))
+    return "" if by else text
 
 
-def _prompts(session: Session) -> dict[int, str]:
-    found: dict[int, str] = {}
+def _prompts(session: Session) -> dict[int, tuple[str, str]]:
+    """Who began which turn, empty for the person, and with what; without turns that only made a summary."""
+    found: dict[int, tuple[str, str]] = {}
     turn = 0
     for event in session.events:
-        if isinstance(event.data, TurnStart):
-            turn = event.data.turn
-            found[turn] = ""
-        elif isinstance(event.data, UserMessage) and not found.get(turn):
-            found[turn] = text_of(event.data.content)
+        data = event.data
+        if isinstance(data, TurnStart):
+            turn = data.turn
+        elif isinstance(data, UserMessage) and turn not in found and not isinstance(event.surface_op, Replace):
+            by = f"[{data.source.plugin}] " if isinstance(data.source, PluginSource) else ""
+            found[turn] = by, text_of(data.content)
     return found

@@ -50,6 +50,13 @@ class Look:
         return cls(colour, dumb, max(20, width))
 
 
+def styles() -> list[str]:
+    """The styles of Pygments."""
+    from pygments.styles import get_all_styles  # type: ignore[import-untyped]  # it has no types
+
+    return sorted(get_all_styles())
+
+
 class Painter:
     """Draws for one terminal; every result ends with a newline, or is empty.
 
@@ -75,9 +82,7 @@ class Painter:
         if name == "none":
             self.look = evolve(self.look, colour=False)
             return True
-        from pygments.styles import get_all_styles  # type: ignore[import-untyped]  # it has no types
-
-        if name not in THEMES and name not in get_all_styles():
+        if name not in THEMES and name not in styles():
             return False
         self.look, self.theme = evolve(self.look, colour=True), name
         return True
@@ -99,11 +104,18 @@ class Painter:
 
     def said(self, text: str) -> str:
         """What the person said."""
+        return self._entered("> ", text)
+
+    def next(self, text: str) -> str:
+        """What the person said for the next turn, which has to wait."""
+        return self._entered("next: ", text)
+
+    def _entered(self, sign: str, text: str) -> str:
         short = text if len(text) <= SAID else f"{text[:SAID]}… ({len(text)} signs in all)"
         first, *rest = shown(short).rstrip().split("\n")
         if len(rest) > LINES:
             rest[LINES:] = [_more(len(rest) - LINES)]
-        return self._styled("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+        return self._styled("\n".join([f"{sign}{first}", *(f"  {line}" for line in rest)]), "bold")
 
     def notice(self, text: str) -> str:
         """A word of dsh's own."""

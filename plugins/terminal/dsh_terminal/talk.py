@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -26,7 +26,7 @@ from .paint import SAID, Painter
 from .screen import Cancel, Input, Leave, Line, Screen, Suspend, Toggle
 from .sessions import Sessions
 from .state import State, counted
-from .waiting import Waiting
+from .waiting import Queued, Waiting
 
 if TYPE_CHECKING:
     from dsh import Agent
@@ -70,6 +70,7 @@ class Talk:
         self._agents: dict[str, Agent] = {}
         self._waiting = Waiting()
         self._failed = False
+        self._asked = 0
         self._began = 0.0
         self._nursery: trio.Nursery | None = None
         self._busy = 0
@@ -148,7 +149,7 @@ class Talk:
         elif isinstance(said, Toggle):
             self._toggle(said.what)
         elif isinstance(said, Suspend) and self._nursery is not None:
-            self._nursery.start_soon(suspend, self.screen)
+            self._nursery.start_soon(self.suspend)
         elif isinstance(said, Leave):
             failed = self._failed and not self.screen.interactive
             self.leave(said.reason, 130 if said.reason == "interrupted" else int(failed))
@@ -168,14 +169,15 @@ class Talk:
 
     def say(self, text: str, *, queued: bool = False) -> None:
         """Send something to the agent: into the turn that runs, or as the next one's prompt."""
-        self._show_said(text)
         running = self.agent.status == "running"
+        waits = running and queued
+        self._show_said(text, waits=waits)
         try:
             if running and not queued:
                 self._waiting.steered.append(text)
                 self.agent.steer(text)
             else:
-                self._waiting.queued.append(text)
+                self._waiting.queued.append(Queued(text, waits))
                 self.agent.send(text)
         except DshError as error:
             self._waiting.take()
@@ -183,10 +185,10 @@ class Talk:
             self.screen.show(self.painter.trouble(error_message(error)))
         self.show_status()
 
-    def _show_said(self, text: str) -> None:
+    def _show_said(self, text: str, *, waits: bool = False) -> None:
         # a terminal that works in lines has shown it already
         if not (self.screen.look.plain and self.screen.interactive):
-            self.screen.show(self.painter.said(text))
+            self.screen.show(self.painter.next(text) if waits else self.painter.said(text))
 
     def cancel(self, why: str = "cancelled by the person") -> None:
         """Stop the turn, and the person's own commands; what was entered for later comes back."""
@@ -271,15 +273,23 @@ class Talk:
         if not own and session.id not in self._agents:
             return
         self.state.event(session, event, own)
-        self.feed.event(session, event, self._agents.get(session.id))
         data = event.data
+        if own and (waited := self._waiting.heard(data)):
+            self.screen.show(self.painter.said(waited))  # now its answer follows
+        if not (own and self._is_wanted(session, event)):
+            self.feed.event(session, event, self._agents.get(session.id))
         if isinstance(data, AssistantChunk):
             return
-        if own:
-            self._waiting.heard(data)
-            if isinstance(data, TurnEnd):
-                self._failed = data.reason.kind == "error"
+        if own and isinstance(data, TurnEnd):
+            self._failed = data.reason.kind == "error"
         self.show_status()
+
+    def _is_wanted(self, session: Session, event: Event) -> bool:
+        """Whether it only tells the person that another model is asked, which they chose themselves."""
+        if event.type != "prefix/changed" or getattr(event.data, "segment", "") != "model":
+            return False
+        header = session.request_header()
+        return bool(self.model) and header is not None and header.config.model == self.model
 
     @hookimpl
     def agent_created(self, agent: Agent) -> None:
@@ -324,7 +334,21 @@ class Talk:
     @hookimpl
     def terminal_borrow(self) -> AbstractAsyncContextManager[None]:
         """Make room for somebody who asks the person something."""
-        return self.screen.borrow(patient=True)
+        return self._lent()
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[None]:
+        async with self.screen.borrow(patient=True):
+            self._asked += 1
+            try:
+                yield
+            finally:
+                self._asked -= 1
+
+    async def suspend(self) -> None:
+        """Ctrl-Z.  While somebody asks the person something it does nothing: it would wait for the answer."""
+        if not self._asked:
+            await suspend(self.screen)
 
     # -- the screen
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from dsh.messages import USER
 from dsh.session.events import PromptBlocked, SteeringMessage, UserMessage
 
-__all__ = ["Waiting"]
+__all__ = ["Queued", "Waiting"]
+
+
+@frozen
+class Queued:
+    """A prompt.
+
+    Attributes:
+        waits: a turn ran when it was entered, so that it is shown again when its own begins.
+    """
+
+    text: str
+    waits: bool
 
 
 @define
@@ -20,21 +32,21 @@ class Waiting:
     """
 
     steered: list[str] = field(factory=list)
-    queued: list[str] = field(factory=list)
+    queued: list[Queued] = field(factory=list)
 
     def take(self) -> list[str]:
         """All of them, which are nobody's any more."""
-        left = [*self.steered, *self.queued]
+        left = [*self.steered, *(prompt.text for prompt in self.queued)]
         self.steered, self.queued = [], []
         return left
 
-    def heard(self, data: object) -> None:
-        """An event: what is in the log now is not ours to give back."""
+    def heard(self, data: object) -> str:
+        """An event: what is in the log now is not ours to give back.  The prompt that waited until now, or nothing."""
         if not isinstance(data, UserMessage | SteeringMessage | PromptBlocked) or data.source != USER:
-            return
-        first, second = self.queued, self.steered
-        if isinstance(data, SteeringMessage):
-            first, second = second, first
-        waiting = first or second
-        if waiting:
-            del waiting[0]
+            return ""
+        if self.queued and not (self.steered and isinstance(data, SteeringMessage)):
+            prompt = self.queued.pop(0)
+            return prompt.text if prompt.waits else ""
+        if self.steered:
+            del self.steered[0]
+        return ""

@@ -64,6 +64,8 @@ class Terminal:
 
     def resize(self, columns: int, lines: int, *, tell: bool = True) -> None:
         """Give the terminal another size."""
+        while tell and self.read(0):
+            pass  # what was drawn for the old size is shown at that
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         if tell:
             self.screen.resize(lines, columns)
@@ -216,7 +218,7 @@ def dsh(*arguments: str) -> list[str]:
 
 MODEL = """\
 from dsh import hookimpl
-from dsh.llm.scripted import ScriptedModel, call, hang, reply, text
+from dsh.llm.scripted import Reply, ScriptedModel, call, hang, reply, text
 
 @hookimpl
 def llm_adapters(adapters):

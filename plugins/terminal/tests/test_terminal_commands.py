@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from dsh_terminal.feed import Feed
+from dsh_terminal.looks import _first_line
 from dsh_terminal.paint import Look, Painter
 from dsh_terminal.screen import Cancel, Line
 
@@ -355,6 +356,7 @@ def test_themes(scripted: Any) -> None:
     screen = scripted('text("x")', "/theme light", "/theme nothing", "/theme none")
     assert "theme light" in screen.said[1]
     assert "there is no theme nothing" in screen.said[2]
+    assert "monokai" in screen.said[2]
     assert screen.talk.painter.look.colour is False
 
 
@@ -542,3 +544,108 @@ def test_the_time_of_a_call_is_without_the_question() -> None:
     happens("permission/decided", types.SimpleNamespace(call_id="c", ms=3_600_000.0))
     happens("tool/result", ToolResult(turn=1, step=1, call_id="c", content=(Text("done"),), is_error=False))
     assert "true  0.0 s" in "".join(shown)
+
+
+BROUGHT = """\
+from dsh import hookimpl
+
+async def three(agent, text):
+    return 3
+
+@hookimpl
+def dsh_add_commands(commands):
+    commands.add_slash("NAME", "x", three)
+"""
+
+
+def test_a_command_of_a_plugin_that_answers_wrongly(scripted: Any, desk: Any) -> None:
+    """The conversation goes on, and the plugin is named."""
+    plugin = desk.home.parent / "odd.py"
+    plugin.write_text(BROUGHT.replace("NAME", "three"))
+    screen = scripted('text("x")', "/three", "go on", flags=["-e", str(plugin)])
+    assert "/three of the plugin odd: the int 3" in screen.words(1)
+    assert "x" in screen.said[2]
+
+
+def test_a_plugin_cannot_take_a_command_of_the_conversation(scripted: Any, desk: Any, capsys: Any) -> None:
+    plugin = desk.home.parent / "taker.py"
+    plugin.write_text(BROUGHT.replace("NAME", "exit"))
+    scripted('text("x")', flags=["-e", str(plugin)])
+    assert scripted.code != 0
+    assert "the plugin taker cannot bring a command /exit: it is one of dsh's own" in capsys.readouterr().err
+
+
+def test_a_summary_is_no_prompt_to_go_back_to(scripted: Any) -> None:
+    screen = scripted(
+        'text("word " * 9000), text("b"), text("Words.")', "one", "two", "/compact", "/rewind", answers=[0, 2]
+    )
+    assert screen.chosen[0][1] == ["before turn 2: two", "before turn 1: one"]
+    assert screen.back == ["two"]
+    assert "as you asked" in screen.words(3)
+
+
+def test_a_looser_mode_ends_with_its_conversation(scripted: Any) -> None:
+    screen = scripted('text("x")', "/permissions accept-edits yes", "/clear", "/permissions", mode="default")
+    assert "mode default again: accept-edits was chosen" in screen.words(2)
+    assert "mode default" in screen.words(3)
+    screen = scripted('text("x")', "/permissions plan", "/clear", "/permissions", mode="accept-edits")
+    assert "mode plan" in screen.words(3)
+    screen = scripted('text("x")', "/clear", "/permissions", mode="accept-edits")
+    assert "again" not in screen.words(1)
+    assert "mode accept-edits" in screen.words(2)
+
+
+def test_what_waits_for_the_next_turn_is_marked_and_shown_when_it_begins(scripted: Any) -> None:
+    async def while_it_runs(screen: Any) -> None:
+        screen.enter(Line("begin"))
+        await screen.until("sleep 1")
+        screen.enter(Line("and this now"))
+        screen.enter(Line("and then this", True))
+
+    screen = scripted('call("bash", {"command": "sleep 1"}, id="c1"), text("first"), text("second")', while_it_runs)
+    said = screen.said[1]
+    places = [said.index(text) for text in ("> begin", "> and this now", "next: and then this")]
+    places += [said.index(text) for text in ("first", "> and then this", "second")]
+    assert places == sorted(places)
+    assert said.count("> and then this") == 1
+    assert said.count("> and this now") == 1
+
+
+def test_a_model_that_the_person_chose_is_no_news(scripted: Any, desk: Any) -> None:
+    screen = scripted('text("a"), text("b")', "one", "/model scripted/other", "two")
+    assert "b" in screen.said[3]
+    assert "beginning changed" not in screen.words(3)
+    assert "prefix/changed" in desk.kinds()
+
+
+def test_descriptions_of_tools_are_cut_between_words() -> None:
+    assert _first_line("\nwords in a line\nmore") == "words in a line"
+    assert _first_line("word " * 30) == "word " * 20 + "…"
+    assert _first_line("") == ""
+
+
+async def test_the_shell_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-Z does nothing while somebody asks the person something."""
+    from contextlib import asynccontextmanager
+
+    from dsh_terminal import talk as module
+
+    suspended: list[Any] = []
+
+    async def suspend(screen: Any) -> None:
+        suspended.append(screen)
+
+    @asynccontextmanager
+    async def borrow(*, patient: bool = False) -> Any:
+        yield
+
+    monkeypatch.setattr(module, "suspend", suspend)
+    talk = object.__new__(module.Talk)
+    screen: Any = types.SimpleNamespace(borrow=borrow)
+    talk.screen = screen
+    talk._asked = 0
+    async with talk.terminal_borrow():
+        await talk.suspend()
+        assert suspended == []
+    await talk.suspend()
+    assert suspended == [screen]

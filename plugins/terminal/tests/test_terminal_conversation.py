@@ -178,6 +178,17 @@ def test_twenty_columns_and_back_while_it_writes(desk: Any) -> None:
     assert prompts == ["go", "half a line"]
 
 
+def test_a_model_that_says_nothing_yet_is_waited_for_visibly(desk: Any) -> None:
+    terminal = desk.open("Reply((), hangs=True)")
+    terminal.type("go\r")
+    terminal.wait_for("waiting for the model  1 s")
+    terminal.wait_for("waiting for the model  2 s")
+    terminal.type("\x1b")
+    terminal.wait_for("(aborted")
+    terminal.settle()
+    assert "waiting for the model" not in terminal.shown()
+
+
 def test_wide_characters_fit(desk: Any) -> None:
     """Rows U01 and U03: 61 characters of two cells each, and signs that are several characters."""
     terminal = desk.open(f'text("{"你" * 61}\\n\\n| a | b |\\n|---|---|\\n| ⚠️ | 🏳️‍🌈 |\\n\\n，，")', columns=120)
