@@ -273,6 +273,4 @@ def test_an_unknown_store_is_refused(tmp_path: Path) -> None:
     done = Dsh(tmp_path, "sqlit")("""text("never")""", "-p", "go")
 
     assert (done.code, done.out) == (2, "")
-    assert (
-        "--config sessions.store: sessions.store: no plugin 'sqlit' stores sessions, did you mean sqlite?" in done.err
-    )
+    assert "--config sessions.store: no plugin 'sqlit' stores sessions, did you mean sqlite?" in done.err
