@@ -234,7 +234,7 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--debug",
         action="store_true",
-        help="tracebacks, a line about every model request, and checks of what dsh promises",
+        help="tracebacks of dsh's own errors, a line about every model request, and checks of what dsh promises",
     )
 
 

@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dsh.checks import Check, Checks
-from dsh.errors import error_message
+from dsh.checks import Check, Checks, ask_plugins
 from dsh.jsonvalue import loads
 
 from .looks import split
@@ -31,10 +30,7 @@ async def doctor(talk: Talk, rest: str) -> str:
         return "\n".join(line for line in printed.splitlines() if not line.startswith("{"))
     here = Checks()
     _here(talk, here)
-    try:
-        await talk.conversation.harness.hook.dsh_doctor(harness=talk.conversation.harness, checks=here)
-    except Exception as error:
-        here.error("plugins", error_message(error), "leave the plugin that it names out with --no-plugin")
+    await ask_plugins(talk.conversation.harness, here)
     return "\n".join(_lines(_merged(list(here), beside), talk.painter.width))
 
 
